@@ -166,6 +166,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
         ended_at: None,
         priority: 0,
         never_preempts: false,
+        stays: None,
         gang: GangRef {
             key: GangKey::Pod(text(name)),
             name: text(name),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     BudgetFacts, HostPort, Input, Kin, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm,
-    PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Requirement, Text, Wishes,
+    PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Requirement, Stays, Text, Wishes,
 };
 use capstan_core::plan::{Action, StepOutput};
 use capstan_core::time::Time;
@@ -378,6 +378,26 @@ fn whom_the_preemptor_wants_near_stays() {
     for queued in [false, true] {
         let played = Case { queued, ..beside_the_database() }.played();
         assert_eq!((played.gone, played.node), (vec![1], Some(1)), "in a queue: {queued}");
+    }
+}
+
+/// Pods of DaemonSets and of kubelets would be there again at once: others leave, else nobody.
+#[test]
+fn who_would_be_there_again_at_once_stays() {
+    for queued in [false, true] {
+        let there = vec![(kind_of(2, "a", None), 0, 0), (kind_of(2, "b", None), 1, 1)];
+        let (nodes, boss) = (zoned(&[2, 2]), kind_of(2, "boss", None));
+        let case = Case { nodes, there, boss, queued, allowed: None };
+        let mut stage = Stage::new(NOW);
+        stage.add(case.ground());
+        stage.add([Input::Pod(PodFacts { stays: Some(Stays::Daemon), ..case.resident(0) })]);
+        stage.settle(|_| {});
+        for (name, gone_for_it) in [("first", vec![1]), ("second", vec![])] {
+            let boss = pod(name, &case.boss, &case.wishes());
+            stage.add([Input::Pod(PodFacts { priority: BOSS, ..boss })]);
+            let outputs = stage.settle(|stage| stage.engine.recount());
+            assert_eq!(gone(&outputs), gone_for_it, "{name}, in a queue: {queued}");
+        }
     }
 }
 

@@ -55,6 +55,7 @@ impl Engine {
             priority: entry.priority,
             state: entry.state,
             found_running: entry.found_running,
+            stays: entry.stays,
             preempted: self.preempted(index),
             pod_sets: pod_sets.collect(),
             pods,

@@ -58,6 +58,11 @@ pub enum Reason {
         /// Kind, name and API group, `PodGroup train (scheduling.x-k8s.io)`.
         group: Text,
     },
+    /// Its PodGroup is part of a tree of groups, and trees are not started.
+    OfTree {
+        /// The group above it, `CompositePodGroup train`.
+        parent: Text,
+    },
     /// Members have scheduling gates.
     Gated {
         /// How many.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 pub use super::forecast::{Assumptions, Forecast, Unreserved};
 use super::reason::{Inactive, NodeRefusal, Reason};
-use crate::model::input::{Amounts, CapacityType, GangSource, OwnerEnd, Price, Text};
+use crate::model::input::{Amounts, CapacityType, GangSource, OwnerEnd, Price, Stays, Text};
 use crate::money::MicroUsd;
 use crate::plan::{OwnerRef, PodRef, Preemption, State};
 use crate::time::Time;
@@ -31,6 +31,8 @@ pub struct WorkloadView {
     pub state: State,
     /// Its pods were bound before this engine's first step.
     pub found_running: bool,
+    /// Why nobody stops it for others, if nobody does.
+    pub stays: Option<Stays>,
     /// It was preempted, and has not been admitted since.
     pub preempted: Option<Preemption>,
     /// Pod sets.

@@ -53,6 +53,7 @@ impl Reason {
             | Reason::LocalQueueBroken { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::UnknownLevel { .. }
+            | Reason::OfTree { .. }
             | Reason::AboveLimit { .. }
             | Reason::OutOfRange { .. }
             | Reason::Malformed { .. } => "Misconfigured",
@@ -118,6 +119,7 @@ impl Reason {
             | Reason::RoleGathering { .. }
             | Reason::OwnerUnknown { .. }
             | Reason::GroupMissing { .. }
+            | Reason::OfTree { .. }
             | Reason::Incomplete { .. }
             | Reason::Gated { .. }
             | Reason::Surplus { .. }
@@ -255,11 +257,9 @@ impl fmt::Display for Reason {
                 "LocalQueue {local_queue} points to ClusterQueue {name}, which does not exist"
             ),
             Reason::LocalQueueStopped { .. }
+            | Reason::LocalQueueBroken { .. }
             | Reason::AwaitsOthers { .. }
             | Reason::Deactivated { .. } => waits::write_stopped(out, self),
-            Reason::LocalQueueBroken { local_queue, rule } => {
-                write!(out, "LocalQueue {local_queue} is inactive: {rule}")
-            }
             Reason::Inactive { cluster_queue, why } => write_inactive(out, cluster_queue, why),
             Reason::NamespaceNotSelected { cluster_queue, namespace, selector_absent } => {
                 write_unselected(out, cluster_queue, namespace, *selector_absent)
@@ -274,9 +274,10 @@ impl fmt::Display for Reason {
             Reason::Nodes(nodes) => write_nodes(out, nodes),
             Reason::PriceUnknown { nodes } => out.write_str(&money::unknown(*nodes)),
             Reason::RoomTaken => out.write_str("its room went to others of this round"),
-            Reason::AboveLimit { .. } | Reason::Malformed { .. } | Reason::OutOfRange { .. } => {
-                asked::write_odd(out, self)
-            }
+            Reason::AboveLimit { .. }
+            | Reason::Malformed { .. }
+            | Reason::OutOfRange { .. }
+            | Reason::OfTree { .. } => asked::write_odd(out, self),
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
             Reason::Topology { level, asked, best, holds, slice, gone, ended } => out.write_str(
                 &topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended)),

@@ -226,7 +226,7 @@ impl ClusterState {
         pod.bound_at = facts.bound_at.or(pod.bound_at);
         pod.ended_at = facts.ended_at;
         pod.priority = facts.priority;
-        pod.never_preempts = facts.never_preempts;
+        (pod.never_preempts, pod.stays) = (facts.never_preempts, facts.stays);
         pod.created = facts.created;
         (pod.gang, pod.wishes) = (gang, facts.wishes);
         if facts.binding.is_some() && pod.note != facts.binding {
@@ -313,6 +313,7 @@ impl ClusterState {
             ended_at: None,
             priority: 0,
             never_preempts: false,
+            stays: None,
             gang: gang.clone(),
             wishes: facts.wishes.clone(),
             note: None,

@@ -42,6 +42,7 @@ impl ClusterState {
             priority: 0,
             lowest_priority: 0,
             never_preempts: false,
+            stays: None,
             created: Time::MIN,
             uid: empty,
             wishes: Arc::default(),
@@ -399,6 +400,7 @@ impl ClusterState {
                 ended_at: None,
                 priority: owner.priority,
                 never_preempts: owner.never_preempts,
+                stays: None,
                 gang: gang.clone(),
                 wishes: owner.wishes.clone(),
                 note: None,
@@ -516,6 +518,7 @@ impl ClusterState {
         };
         let never = active.iter().any(|pod| pod.never_preempts)
             || owner.as_ref().is_some_and(|owner| owner.never_preempts);
+        let stays = active.iter().find_map(|pod| pod.stays);
         let requeued = owner.as_ref().and_then(|owner| owner.requeued.clone());
         let done = if owner.is_some() { 0 } else { self.done(workload) };
         let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);
@@ -523,7 +526,8 @@ impl ClusterState {
         let entry = &mut self.workloads[workload];
         entry.source = source.unwrap_or(GangSource::Job);
         (entry.sets, entry.uid, entry.created, entry.wishes) = (sets, uid, created, wishes);
-        (entry.never_preempts, entry.min_member, entry.owner) = (never, min, owner_uid);
+        (entry.never_preempts, entry.stays) = (never, stays);
+        (entry.min_member, entry.owner) = (min, owner_uid);
         requeued.iter().for_each(|note| entry.requeue.adopt(note));
     }
 

@@ -366,6 +366,8 @@ pub struct PodFacts {
     pub priority: i32,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
+    /// Why nobody stops it for others, if nobody does.
+    pub stays: Option<Stays>,
     /// The gang it belongs to; a lone pod is a gang of one.
     pub gang: GangRef,
     /// What people asked for the workload (queue, topology, times).
@@ -376,6 +378,15 @@ pub struct PodFacts {
     pub eviction: Option<EvictionNote>,
     /// Names of the claims that its shape has, in that order, where it has any.
     pub claims: Option<Arc<Vec<Text>>>,
+}
+
+/// Why nobody stops a pod for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stays {
+    /// A kubelet runs it by itself; the API has but its mirror, whose end ends nothing.
+    Static,
+    /// A DaemonSet would make it again at once.
+    Daemon,
 }
 
 /// Life cycle of a pod.
@@ -439,6 +450,9 @@ pub enum Held {
     /// The object that says its minimum does not exist: its kind and name,
     /// `PodGroup train (scheduling.x-k8s.io)`.
     GroupMissing(Text),
+    /// Its group is part of a tree of groups, which none of them may start without: the group
+    /// above it, `CompositePodGroup train`.
+    OfTree(Text),
     /// Members of the gang name another scheduler: how many do.
     ForeignMembers(u32),
     /// A member has another priority than its group, though all must have the same.

@@ -113,6 +113,7 @@ mod tests {
             ended_at: None,
             priority,
             never_preempts: false,
+            stays: None,
             gang: GangRef {
                 key: GangKey::Group(GangSource::CapstanGang, gang.into()),
                 name: gang.into(),

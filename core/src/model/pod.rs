@@ -6,7 +6,7 @@ use std::sync::Arc;
 use capstan_topology::{NodeIdx, RequestIdx};
 
 use crate::model::ids::{ShapeIdx, WorkloadIdx};
-use crate::model::input::{BindingNote, EvictionNote, GangRef, PodPhase, Text, Wishes};
+use crate::model::input::{BindingNote, EvictionNote, GangRef, PodPhase, Stays, Text, Wishes};
 use crate::plan::{EffectId, PodRef};
 use crate::rules::neighbours::Tenancy;
 use crate::time::Time;
@@ -50,6 +50,8 @@ pub struct Pod {
     pub priority: i32,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
+    /// Why nobody stops it for others, if nobody does.
+    pub stays: Option<Stays>,
     /// Gang membership as fed.
     pub gang: Arc<GangRef>,
     /// What people asked.

@@ -120,6 +120,7 @@ impl ClusterState {
         }
         Some(match held {
             Held::GroupMissing(group) => Reason::GroupMissing { group: group.clone() },
+            Held::OfTree(parent) => Reason::OfTree { parent: parent.clone() },
             Held::ForeignMembers(pods) => Reason::ForeignMembers { pods: *pods },
             Held::OtherPriority { pod, own, group } => {
                 Reason::OtherPriority { pod: pod.clone(), own: *own, group: *group }

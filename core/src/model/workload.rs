@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx};
-use crate::model::input::{GangKey, GangSource, RequeueNote, Text, TopologyWish, Wishes};
+use crate::model::input::{GangKey, GangSource, RequeueNote, Stays, Text, TopologyWish, Wishes};
 use crate::plan::{EffectId, Preemption, State};
 use crate::time::{Span, Time};
 
@@ -46,6 +46,8 @@ pub struct Workload {
     pub lowest_priority: i32,
     /// Its pods may not preempt.
     pub never_preempts: bool,
+    /// Why nobody stops it for others, if nobody does: as one of its pods says.
+    pub stays: Option<Stays>,
     /// Creation: the earliest member's, or the owner's.
     pub created: Time,
     /// Uid for ties: the owner's, else the first member's.

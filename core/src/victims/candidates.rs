@@ -7,7 +7,8 @@
 //! that were promised all of it, has nothing to give; where they were promised all of its quota,
 //! it has room on nodes at most. Who leaves for the preemptor since before a restart is taken
 //! whatever the policy; so is, before somebody would be stopped, who leaves for others and leaves
-//! more than they were promised.
+//! more than they were promised. Work of mirror pods and of DaemonSets is never taken: the one
+//! would go on, and the other come back at once.
 //!
 //! For quota that is Kueue's rule: who holds something that is short, in a queue that borrows
 //! something that is short. For room on nodes it is narrower in one way and wider in another. In
@@ -161,13 +162,12 @@ pub fn could_take(
     queue: Option<QueueIdx>,
     workload: WorkloadIdx,
 ) -> bool {
-    let preemptor = &state.workloads[head];
-    if preemptor.never_preempts {
+    let (preemptor, other) = (&state.workloads[head], &state.workloads[workload]);
+    if preemptor.never_preempts || other.stays.is_some() {
         return false;
     }
     let (priority, queued_at) = (preemptor.priority, state.queued_at(head));
     let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new() };
-    let other = &state.workloads[workload];
     let lower = other.priority < priority;
     let assignment = other.assignment.as_ref();
     let Some(its) = assignment.and_then(|assignment| assignment.queue) else { return lower };
@@ -277,6 +277,7 @@ pub fn collect(
             false => cohorts(state, &who, queue, need, &mut found),
         }
     }
+    found.retain(|candidate| state.workloads[candidate.workload].stays.is_none());
     promised(state, preemptor, need, &mut found);
     if !state.claims.is_empty() {
         found.retain_mut(|candidate| {

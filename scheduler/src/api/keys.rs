@@ -92,6 +92,9 @@ pub const KUEUE_JOB_MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism"
 /// Kueue's run time after which a workload is deactivated, in seconds; label.
 pub const KUEUE_MAX_RUNTIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 
+/// What a kubelet writes on the mirror of a pod that it runs by itself; annotation.
+pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+
 /// PodGroup of scheduler-plugins; label.
 pub const PLUGINS_GROUP: &str = "scheduling.x-k8s.io/pod-group";
 /// PodGroup of Volcano; annotation.

@@ -306,12 +306,10 @@ impl Facts<'_> {
         gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);
         gang.held = gang.held.or_else(|| self.unlike(pod, group?, of_group));
         let mut wishes = asked.wishes;
+        let of_owner = || Gang::above(&above, self.directory)?.of.says.queue.clone();
         match (group, gang.source) {
             (Some(group), _) => with_group(&mut wishes, &group.says),
-            (None, GangSource::Owner) => {
-                let gang = Gang::above(&above, self.directory);
-                wishes.queue = wishes.queue.or_else(|| gang?.of.says.queue.clone());
-            }
+            (None, GangSource::Owner) => wishes.queue = wishes.queue.or_else(of_owner),
             _ => {}
         }
         wishes.ignored = ignored;
@@ -321,6 +319,7 @@ impl Facts<'_> {
             name: pod.name.clone(),
             shape,
             holds: pod.holds.clone(),
+            stays: pod.stays(),
             ours,
             node: pod.stands_on(&self.directory.scheduler).cloned(),
             nominated: pod.is_nominated(&self.directory.scheduler),
@@ -518,12 +517,9 @@ impl Facts<'_> {
         let Some(drafts) = drafts.filter(|all| devices.has_claims(all, Some(&pod.uid))) else {
             return (shape, None);
         };
-        let claimant = Claimant {
-            namespace: &pod.namespace,
-            name: &pod.name,
-            uid: &pod.uid,
-            bound: pod.node.is_some(),
-        };
+        let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
+        let (group, bound) = (pod.marks.scheduling_group.as_ref(), pod.node.is_some());
+        let claimant = Claimant { namespace, name, uid, group, bound };
         let (claims, names) = devices.of_pod(drafts, &claimant, self.shared);
         if claims.is_empty() {
             return (shape, None);

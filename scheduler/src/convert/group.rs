@@ -41,6 +41,8 @@ pub struct GroupDraft {
 pub struct GroupSays {
     /// Members that must run together; `None`: as many as exist.
     pub min: Option<u32>,
+    /// The group above it in a tree of groups, which start together or not at all.
+    pub parent: Option<Text>,
     /// Members of each role that must run together, where that counts for each by itself.
     pub roles: Option<Arc<BTreeMap<Text, u32>>>,
     /// Queue, by the name of a LocalQueue.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    Amounts, BindingNote, EvictionNote, HostPort, PodPhase, PodShape, Text,
+    Amounts, BindingNote, EvictionNote, HostPort, PodPhase, PodShape, Stays, Text,
 };
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -76,6 +76,8 @@ pub struct PodDraft {
 pub struct Rare {
     /// Node for which its scheduler nominated it, while it has none.
     pub nominated: Option<Text>,
+    /// It stands for a pod that a kubelet runs by itself: its end ends nothing.
+    pub mirror: bool,
     /// Values of ours that could not be read.
     pub ignored: Vec<Text>,
     /// When it ended, if it has and anything says.
@@ -146,7 +148,9 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     };
     // Whoever bound it, what no API server has seen is defaulted all the same.
     let waits = node.is_none() || meta.uid.is_none();
-    let rare = Rare { nominated, ignored, ended_at: ended_at(&pod.status) };
+    let annotations = meta.annotations.as_ref();
+    let mirror = annotations.is_some_and(|all| all.contains_key(keys::MIRROR_POD));
+    let rare = Rare { nominated, mirror, ignored, ended_at: ended_at(&pod.status) };
     Ok(PodDraft {
         uid,
         namespace,
@@ -199,6 +203,17 @@ impl PodDraft {
     /// When it ended, if it has and anything says.
     pub fn ended_at(&self) -> Option<Time> {
         self.rare.as_ref()?.ended_at
+    }
+
+    /// Why nobody stops it for others, if nobody does.
+    pub fn stays(&self) -> Option<Stays> {
+        let of_daemons = self.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet");
+        let mirror = self.rare.as_ref().is_some_and(|rare| rare.mirror);
+        match (mirror, of_daemons) {
+            (true, _) => Some(Stays::Static),
+            (false, true) => Some(Stays::Daemon),
+            (false, false) => None,
+        }
     }
 
     /// Values of ours that could not be read.

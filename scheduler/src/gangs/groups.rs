@@ -1,7 +1,8 @@
 //! What gangs of PodGroups have in common, whichever API group those are of.
 //!
-//! Decides that members wait for a group that does not exist, and while others of them name
-//! another scheduler: half of a gang must not start and hold what the other half needs.
+//! Decides that members wait for a group that does not exist, while others of them name another
+//! scheduler, and where the group is part of a tree of groups: half of what belongs together must
+//! not start and hold what the other half needs.
 
 use capstan_core::explain::wording::quoted;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
@@ -29,7 +30,7 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
             let (kind, group) = (kind.row().name, kind.row().group);
             Some(Held::GroupMissing(format!("{kind} {} ({group})", quoted(&name)).into()))
         }
-        Some(_) => held(member, &key),
+        Some(group) => of_tree(group).or_else(|| held(member, &key)),
     };
     GangRef {
         name: workload_name(&name),
@@ -45,6 +46,12 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
         unknown_owner: None,
         held,
     }
+}
+
+/// Why members of a group wait that starts only together with others.
+fn of_tree(group: &GroupDraft) -> Option<Held> {
+    let parent = group.says.parent.as_ref()?;
+    Some(Held::OfTree(format!("CompositePodGroup {}", quoted(parent)).into()))
 }
 
 /// What a group says of its minimum. An operator that makes it for a job may count pods in it

@@ -3,8 +3,10 @@
 //! A group's pods start together. With `LeaderReady` the workers are made once the leader runs, and
 //! with an exclusive topology once it has a node, whose domain they are pinned to: so it does not
 //! wait for them. They wait for each other, and the group that lacks them is in part. Group index
-//! and revision tell groups, and tries of one, apart. A leader whose workers will name another
-//! scheduler is held as if they were there: it would wait for them half started.
+//! and revision tell groups, and tries of one, apart. A group has the size that its own pods bear,
+//! whatever the set was changed to since: that is for groups of later revisions. A leader whose
+//! workers will name another scheduler is held as if they were there: it would wait for them half
+//! started.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
@@ -93,7 +95,7 @@ fn workers_of_another(member: &Member<'_>, key: &OwnerKey) -> Option<Held> {
 struct Group<'a> {
     /// The set.
     set: Option<&'a GangDraft>,
-    /// Its pods.
+    /// Its pods: as many as they say themselves, else as many as the set says now.
     size: Option<u32>,
     /// Its workers are made once its leader runs.
     leader_first: bool,
@@ -106,10 +108,11 @@ fn group<'a>(member: &Member<'a>, key: &OwnerKey) -> Group<'a> {
     let own = &member.chain[..1];
     let set = member.directory.owners.get(key).and_then(|owner| owner.gang());
     let stated = annotation(own, keys::LWS_SIZE).and_then(|text| text.parse().ok());
+    let stated = stated.filter(|size: &u32| *size > 0);
     let exclusive = annotation(own, keys::LWS_EXCLUSIVE).is_some();
     Group {
         set,
-        size: set.map(|set| set.says.size).or(stated),
+        size: stated.or(set.map(|set| set.says.size)),
         leader_first: exclusive || set.is_some_and(|set| set.says.leader_first),
         leads: annotation(own, keys::LWS_LEADER).is_none(),
     }

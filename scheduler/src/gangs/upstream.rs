@@ -54,6 +54,7 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
     };
     GroupSays {
         min,
+        parent: fields.text(part, "spec.parentCompositePodGroupName").map(Text::from),
         roles: None,
         priority: known,
         never_preempts,

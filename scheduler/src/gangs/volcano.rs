@@ -51,6 +51,9 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
     // Its tiers are those of HyperNodes, which nobody reads here.
     let instead = format!("a level is asked for with annotation {}", keys::REQUIRED_TOPOLOGY);
     fields.unread(part, "spec.networkTopology", &instead);
+    let (level, size) = (keys::SLICE_TOPOLOGY, keys::SLICE_SIZE);
+    let instead = format!("members count one by one; annotations {level} and {size} divide them");
+    fields.unread(part, "spec.subGroupPolicy", &instead);
     let queue = fields.text(part, "spec.queue").filter(|queue| *queue != DEFAULT_QUEUE);
     GroupSays {
         min: Some(min),

@@ -224,6 +224,11 @@ impl<'a> Collector<'a> {
             let object = Some(kind.into());
             return self.warnings.push(Notice { place: Some(place), object, path: None, problem });
         }
+        if of("scheduling.k8s.io") && kind == "CompositePodGroup" {
+            let problem = "trees of groups are not started: PodGroups in one wait".to_owned();
+            let object = Some(kind.into());
+            return self.warnings.push(Notice { place: Some(place), object, path: None, problem });
+        }
         let counted = if known { format!("{kind} ({api_version})") } else { kind.to_owned() };
         *self.ignored.entry(counted).or_default() += 1;
     }

@@ -438,6 +438,8 @@ fn kinds_nobody_knows_are_counted() {
 {apiVersion: capstan.sh/v1alpha1, kind: ClusterQueu}
 ---
 {apiVersion: capstan.sh/v1alpha1, kind: CapstanConfiguration}
+---
+{apiVersion: scheduling.k8s.io/v1alpha3, kind: CompositePodGroup}
 ";
     let objects = yaml(text);
     let counted: Vec<(&str, usize)> =
@@ -447,6 +449,7 @@ fn kinds_nobody_knows_are_counted() {
     let told = said(&objects.warnings);
     assert!(told[0].contains("kueue.x-k8s.io/v1alpha1 is not read"), "{told:?}");
     assert!(told[1].contains("did you mean ClusterQueue?"), "{told:?}");
+    assert!(told[3].contains("CompositePodGroup: trees of groups are not started"), "{told:?}");
 }
 
 #[test]

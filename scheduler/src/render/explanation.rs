@@ -100,6 +100,7 @@ pub fn workload_facts(explained: &Explained<WorkloadExplanation>) -> String {
         facts.push(format!("flavor {}", flavors.join(",")));
     }
     facts.push(format!("priority {}", workload.priority));
+    facts.extend(workload.stays.map(|stays| stays.to_string()));
     facts.extend(time_fact(workload, explained.now));
     let position = explained.explanation.position.filter(|_| is_pending(workload));
     facts.extend(position.map(|position| place_in_words(workload, position)));

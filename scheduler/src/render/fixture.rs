@@ -34,6 +34,7 @@ pub fn workload(namespace: &str, name: &str) -> WorkloadView {
         priority: 0,
         state: State::Queued,
         found_running: false,
+        stays: None,
         preempted: None,
         pod_sets: vec![PodSetView {
             name: "main".into(),

@@ -82,6 +82,7 @@ pub fn lost_view(preemption: &Preemption) -> WorkloadView {
         priority: preemption.victim_priority,
         state: State::Evicting,
         found_running: false,
+        stays: None,
         preempted: Some(preemption.clone()),
         pod_sets: Vec::new(),
         pods: Vec::new(),

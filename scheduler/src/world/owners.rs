@@ -207,6 +207,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         ended_at: None,
         priority: owner.priority,
         never_preempts: owner.never_preempts,
+        stays: None,
         gang: owner.member_of.clone().unwrap_or_else(|| GangRef {
             key: GangKey::Owner(owner.uid.clone(), owner.incarnation),
             name: owner.name.clone(),

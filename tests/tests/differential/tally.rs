@@ -20,7 +20,7 @@ pub const SINCE: [(Rule, &str, &str); 2] = [
     (
         "DynamicResources",
         "a DeviceTaintRule taints devices of others",
-        "Capstan does not read them; no case has one",
+        "Capstan does the same, whatever the version; no case has one",
     ),
 ];
 

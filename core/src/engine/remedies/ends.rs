@@ -86,11 +86,13 @@ impl Engine {
         declared
     }
 
-    /// When a workload ends, if it runs.
+    /// When a workload ends, if it runs and its end leaves room: work that always comes back leaves
+    /// none.
     fn ending(&self, workload: WorkloadIdx) -> Option<Ending> {
         let (state, entry) = (&self.state, &self.state.workloads[workload]);
         let settled = matches!(entry.state, State::Running | State::Binding);
-        if !settled || state.placed(workload).next().is_none() {
+        let leaves = settled && entry.stays.is_none();
+        if !leaves || state.placed(workload).next().is_none() {
             return None;
         }
         // The last of its members ends it; one that waits for the rest has not begun.

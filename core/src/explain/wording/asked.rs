@@ -20,7 +20,7 @@ pub fn quoted(text: &str) -> Cow<'_, str> {
 }
 
 /// A container that requests more than its own limit, or is out of a LimitRange; a selector that
-/// cannot be read.
+/// cannot be read; a group that is started with others only.
 pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     let (pod_set, excess) = match reason {
         Reason::AboveLimit { pod_set, excess } => (pod_set, excess),
@@ -29,6 +29,12 @@ pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
             return write!(out, "{who}{}: {}", what.field, what.problem);
         }
         Reason::OutOfRange { pod_set, what } => return write_range(out, pod_set, what),
+        Reason::OfTree { parent } => {
+            return write!(
+                out,
+                "its PodGroup is part of {parent}: trees of groups are not started"
+            );
+        }
         _ => return Ok(()),
     };
     let resource = &*excess.resource;
@@ -301,6 +307,11 @@ mod tests {
                 Reason::Malformed { pod_set: "workers".into(), what },
                 "Misconfigured",
                 "pod set workers: spec.affinity: \"x\" is none of In",
+            ),
+            (
+                Reason::OfTree { parent: "CompositePodGroup t".into() },
+                "Misconfigured",
+                "its PodGroup is part of CompositePodGroup t: trees of groups are not started",
             ),
             (
                 Reason::RoleGathering { role: "worker".into(), have: 1, need: 2 },

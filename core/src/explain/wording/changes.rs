@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::explain::quantity::{USD_PER_HOUR, amount, at_least, counted, noun, quantity};
 use crate::explain::view::{Change, Remedy};
-use crate::model::input::Text;
+use crate::model::input::{Stays, Text};
 use crate::plan::{Freed, Preemption, PreemptionReason};
 
 /// Workloads that one remedy names; beyond, it counts them.
@@ -14,6 +14,16 @@ impl fmt::Display for PreemptionReason {
     /// The word of the API.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Stays {
+    /// That nobody stops it for others, and what it is.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Stays::Static => "never stopped for others (a static pod)",
+            Stays::Daemon => "never stopped for others (a DaemonSet would make it again)",
+        })
     }
 }
 

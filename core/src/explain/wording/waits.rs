@@ -84,6 +84,9 @@ pub fn write_stopped(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Resu
         Reason::LocalQueueStopped { local_queue } => {
             write!(out, "LocalQueue {local_queue} is stopped (stopPolicy)")
         }
+        Reason::LocalQueueBroken { local_queue, rule } => {
+            write!(out, "LocalQueue {local_queue} is inactive: {rule}")
+        }
         Reason::AwaitsOthers { workload } => write!(
             out,
             "waits until {workload} has started, which was admitted before (waitForPodsReady with \

@@ -113,6 +113,8 @@ pub struct Claimant<'a> {
     pub name: &'a Text,
     /// Unique id.
     pub uid: &'a Text,
+    /// The PodGroup of Kubernetes itself that it names.
+    pub group: Option<&'a Text>,
     /// What it needed of its claims it has.
     pub bound: bool,
 }
@@ -139,6 +141,8 @@ struct Claim {
     uid: Text,
     /// Uid of the pod, or whatever it is, that it was made for.
     owner: Option<Text>,
+    /// The PodGroup that it was made for: all its pods share it.
+    group: Option<Text>,
     /// It was made for a pod, from a template or for extended resources.
     of_one_pod: bool,
     deleting: bool,
@@ -295,6 +299,8 @@ impl DeviceDirectory {
         let owner = owners.find(|owner| owner.controller == Some(true));
         let spec = self.claims.get(&key).map(|known| known.spec.clone()).unwrap_or_default();
         let of_pod = owner.is_some_and(|owner| owner.kind == "Pod");
+        let group = owner.filter(|owner| owner.kind == "PodGroup");
+        let group = group.filter(|owner| owner.api_version.starts_with("scheduling.k8s.io/"));
         let owner = owner.map(|owner| Text::from(owner.uid.as_str()));
         let annotation = |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name));
         let special = annotation(extended::ANNOTATION).is_some_and(|value| value == "true");
@@ -306,6 +312,7 @@ impl DeviceDirectory {
         let claim = Claim {
             uid: marks::uid(meta, "resourceclaim"),
             owner,
+            group: group.map(|owner| Text::from(owner.name.as_str())),
             of_one_pod: of_pod && (special || annotation(MADE).is_some()),
             deleting: meta.deletion_timestamp.is_some(),
             asked: claim.spec.clone(),
@@ -472,7 +479,7 @@ impl DeviceDirectory {
         pod: &Claimant<'_>,
         shared: &mut Shared,
     ) -> (Vec<PodClaim>, Vec<Text>) {
-        let &Claimant { namespace, uid, bound, .. } = pod;
+        let &Claimant { namespace, bound, .. } = pod;
         let mut all = (Vec::new(), Vec::new());
         for draft in claims {
             if let ClaimSource::Extended(extended, made) = &draft.source {
@@ -484,7 +491,7 @@ impl DeviceDirectory {
             }
             let found = match &draft.source {
                 ClaimSource::Named(name) => self.named(namespace, name, bound),
-                ClaimSource::Made(_, Some(name)) => self.made(draft, namespace, name, uid, bound),
+                ClaimSource::Made(_, Some(name)) => self.made(draft, name, pod),
                 ClaimSource::Made(..) | ClaimSource::Unknown if bound => own(draft, None),
                 ClaimSource::Made(template, None) => {
                     let name = &draft.name;
@@ -548,19 +555,16 @@ impl DeviceDirectory {
         }
     }
 
-    fn made(
-        &self,
-        draft: &PodClaimDraft,
-        namespace: &Text,
-        name: &Text,
-        pod: &Text,
-        bound: bool,
-    ) -> PodClaim {
+    /// What was made for a pod, or for its group.
+    fn made(&self, draft: &PodClaimDraft, name: &Text, pod: &Claimant<'_>) -> PodClaim {
+        let &Claimant { namespace, uid, group, bound, .. } = pod;
+        let shared = |claim: &Claim| group.is_some() && claim.group.as_ref() == group;
         let found = self.claims.get(&(namespace.clone(), name.clone()));
         let usable = self.named(namespace, name, bound);
         match (found, usable) {
             (_, PodClaim::Unusable(problem)) => PodClaim::Unusable(problem),
-            (Some(claim), _) if !bound && claim.owner.as_ref() != Some(pod) => {
+            (Some(claim), named) if shared(claim) => named,
+            (Some(claim), _) if !bound && claim.owner.as_ref() != Some(uid) => {
                 let words = "was not created for this pod (the pod is not its owner)";
                 unusable(format!("resourceclaim \"{name}\" {words}"))
             }

@@ -144,7 +144,8 @@ fn a_slice_says_who_reaches_it() {
 fn of_pod(directory: &DeviceDirectory, source: ClaimSource, bound: bool) -> (PodClaim, Text) {
     let draft = PodClaimDraft { name: "gpus".into(), source };
     let (namespace, name, uid) = ("ns".into(), "p".into(), "u-p".into());
-    let claimant = Claimant { namespace: &namespace, name: &name, uid: &uid, bound };
+    let (namespace, name, uid) = (&namespace, &name, &uid);
+    let claimant = Claimant { namespace, name, uid, group: None, bound };
     let drafts = [draft];
     let (mut claims, mut names) = directory.of_pod(&drafts, &claimant, &mut Shared::default());
     (claims.remove(0), names.remove(0))
@@ -180,6 +181,39 @@ fn a_pod_knows_its_claims_by_what_they_are_to_it() {
     assert!(matches!(of_pod(&given, made(), true).0, PodClaim::Own { .. }));
 }
 
+#[test]
+fn what_was_made_for_a_pod_group_all_its_pods_share() {
+    let made = |api: &str| {
+        let owner = json!({ "apiVersion": api, "kind": "PodGroup", "name": "g", "uid": "u-g",
+            "controller": true });
+        let meta = json!({ "name": "c", "namespace": "ns", "uid": "u",
+            "ownerReferences": [owner] });
+        let spec = json!({ "devices": { "requests": [{ "name": "r", "exactly": gpu() }] } });
+        let claim = json!({ "metadata": meta, "spec": spec });
+        with(&[class("true"), DeviceObject::Claim(serde_json::from_value(claim).expect("claim"))])
+    };
+    let of = |directory: &DeviceDirectory, group: Option<&str>, bound: bool| {
+        let source = ClaimSource::Made("t".into(), Some("c".into()));
+        let drafts = [PodClaimDraft { name: "gpus".into(), source }];
+        let (namespace, name, uid) = ("ns".into(), "p".into(), "u-p".into());
+        let group = group.map(Text::from);
+        let (namespace, name, uid, group) = (&namespace, &name, &uid, group.as_ref());
+        let claimant = Claimant { namespace, name, uid, group, bound };
+        let (mut claims, mut names) = directory.of_pod(&drafts, &claimant, &mut Shared::default());
+        (claims.remove(0), names.remove(0))
+    };
+    let of_kubernetes = made("scheduling.k8s.io/v1beta1");
+    let key = ("ns".into(), "c".into());
+    let named = (PodClaim::Named(key), Text::from("c"));
+    for bound in [false, true] {
+        assert_eq!(of(&of_kubernetes, Some("g"), bound), named);
+    }
+    unusable(of(&of_kubernetes, Some("other"), false), "was not created for this pod");
+    unusable(of(&of_kubernetes, None, false), "was not created for this pod");
+    let of_others = made("scheduling.x-k8s.io/v1alpha1");
+    unusable(of(&of_others, Some("g"), false), "was not created for this pod");
+}
+
 fn backing(name: &str, made: &str) -> DeviceObject {
     let spec = json!({ "extendedResourceName": "example.com/gpu" });
     let meta = json!({ "name": name, "creationTimestamp": made });
@@ -198,7 +232,8 @@ fn of_plain(directory: &DeviceDirectory, bound: bool) -> Option<(PodClaim, Text)
     if !directory.has_claims(&drafts, Some(&uid)) {
         return None;
     }
-    let claimant = Claimant { namespace: &namespace, name: &name, uid: &uid, bound };
+    let group = None;
+    let claimant = Claimant { namespace: &namespace, name: &name, uid: &uid, group, bound };
     let (mut claims, mut names) = directory.of_pod(&drafts, &claimant, &mut shared);
     Some((claims.pop()?, names.remove(0)))
 }

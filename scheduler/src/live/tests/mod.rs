@@ -12,6 +12,7 @@ mod others;
 mod queues;
 mod ranges;
 mod ray;
+mod sources;
 
 use super::{Group, Kind, Live, Object, Seen};
 use crate::config::{Config, PriceEntry, QuotaApi};

@@ -1,7 +1,7 @@
 //! Pods that no scheduler of a queue placed: DaemonSets', static ones, those that a kubelet
 //! refused. They hold room like others, and are never ours to act on.
 
-use capstan_core::model::input::PodPhase;
+use capstan_core::model::input::{PodPhase, Stays};
 
 use super::*;
 
@@ -72,6 +72,17 @@ fn a_static_pod_holds_room_from_its_first_moment_until_it_is_gone() {
     assert_eq!(pods(&live.everything(NOW)).len(), 1, "a restart accounts it as well");
     live.take(Seen::Deleted(pod(mirror())));
     assert_eq!(told(&mut live)[0], Input::PodGone("m1".into()));
+}
+
+#[test]
+fn static_pods_and_those_of_daemon_sets_are_never_stopped_for_others() {
+    let stays = |value: &Value| {
+        let inputs = applied(&mut synced(&Config::default()), value);
+        the_pod(&inputs).stays
+    };
+    assert_eq!(stays(&mirror()), Some(Stays::Static));
+    assert_eq!(stays(&daemon("capstan")), Some(Stays::Daemon));
+    assert_eq!(stays(&owned(pod_value("p", "p"), "ReplicaSet", "r", "u-r")), None);
 }
 
 #[test]

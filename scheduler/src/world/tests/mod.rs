@@ -52,6 +52,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
         ended_at: None,
         priority: 0,
         never_preempts: false,
+        stays: None,
         gang: GangRef {
             key: GangKey::Pod(name.into()),
             name: name.into(),

@@ -1,0 +1,71 @@
+//! What objects of other projects say of gangs beside their minimums.
+
+use capstan_core::model::input::{GangRef, Held};
+
+use super::groups::{gang, of_pod};
+use super::*;
+use crate::gangs::kinds::Kind as Of;
+
+#[test]
+fn a_group_of_a_set_has_the_size_that_its_own_pods_bear() {
+    let lws = "leaderworkerset.sigs.k8s.io";
+    let of_group = |policy: &str, stated: Value, leads: bool| -> GangRef {
+        let templates = json!({ "size": 4 });
+        let spec = json!({ "startupPolicy": policy, "leaderWorkerTemplate": templates });
+        let mut member = pod_value("p", "p");
+        member["metadata"]["labels"] =
+            json!({ (format!("{lws}/name")): "l", (format!("{lws}/group-index")): "0" });
+        let mut annotations = json!({ (format!("{lws}/size")): stated });
+        if !leads {
+            annotations[format!("{lws}/leader-name")] = "l-0".into();
+        }
+        member["metadata"]["annotations"] = annotations;
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::LeaderWorkerSet, "l", spec, json!({}))));
+        live.take(Seen::Applied(pod(member)));
+        of_pod(&mut live, "p")
+    };
+    for (policy, stated, leads, least) in [
+        ("LeaderCreated", "2", true, 2),
+        ("LeaderCreated", "6", false, 6),
+        // What no controller writes counts for nothing.
+        ("LeaderCreated", "0", true, 4),
+        ("LeaderCreated", "many", true, 4),
+        ("LeaderReady", "2", true, 1),
+        ("LeaderReady", "2", false, 2),
+    ] {
+        let told = of_group(policy, stated.into(), leads);
+        assert_eq!(told.min_member, Some(least), "{policy} {stated} {leads}");
+    }
+}
+
+#[test]
+fn members_of_a_group_that_is_part_of_a_tree_are_held() {
+    for (parent, held) in [
+        (json!("tree"), Some(Held::OfTree("CompositePodGroup tree".into()))),
+        (json!(""), None),
+        (Value::Null, None),
+    ] {
+        let policy = json!({ "gang": { "minCount": 2 } });
+        let spec = json!({ "schedulingPolicy": policy, "parentCompositePodGroupName": parent });
+        let least = if held.is_some() { 1 } else { 2 };
+        let mut member = pod_value("p", "p");
+        member["spec"]["schedulingGroup"] = json!({ "podGroupName": "u" });
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::UpstreamGroup, "u", spec, json!({}))));
+        live.take(Seen::Applied(pod(member)));
+        let told = of_pod(&mut live, "p");
+        assert_eq!((told.held, told.min_member), (held, Some(least)), "{parent}");
+    }
+}
+
+#[test]
+fn a_policy_for_subgroups_is_said_to_have_no_effect() {
+    let mut live = synced(&Config::default());
+    let policy = json!([{ "name": "s", "subGroupSize": 2, "minSubGroups": 2 }]);
+    let spec = json!({ "minMember": 2, "subGroupPolicy": policy });
+    live.take(Seen::Applied(gang(Of::VolcanoGroup, "v", spec, json!({}))));
+    let said = said(&mut live);
+    let says = "PodGroup ns/v: spec.subGroupPolicy: has no effect here: members count one by one";
+    assert!(said.len() == 1 && said[0].starts_with(says), "{said:?}");
+}
