@@ -69,12 +69,7 @@ pub fn writes(
     let service = ServiceBuilder::new()
         .layer(bucket.clone())
         .layer(Scout::default())
-        .layer(TimeoutLayer::new(timeout))
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
-        .service(transport);
+        .service(layered(transport, config, timeout)?);
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
@@ -83,13 +78,8 @@ pub fn writes(
 pub fn reads(config: &Config, timeout: Duration) -> kube::Result<Client> {
     let connector = connector(config, &Fence::default(), Versions::All)?;
     let fresh = Arc::new(move || transport(OF_WATCHES, connector.clone()));
-    let service = ServiceBuilder::new()
-        .layer(TimeoutLayer::new(timeout))
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
-        .service(Apart { others: fresh(), watches: Arc::default(), fresh });
+    let apart = Apart { others: fresh(), watches: Arc::default(), fresh };
+    let service = layered(apart, config, timeout)?;
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
@@ -101,14 +91,38 @@ pub fn lone(config: &Config, timeout: Duration) -> kube::Result<Client> {
         .pool_max_idle_per_host(0)
         .retry_canceled_requests(false)
         .build(connector(config, &Fence::default(), Versions::One)?);
-    let service = ServiceBuilder::new()
+    let service = layered(transport, config, timeout)?;
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// What all clients have on their transport: the server's address, credentials and headers, and
+/// `timeout` until an answer begins.
+fn layered<S>(
+    transport: S,
+    config: &Config,
+    timeout: Duration,
+) -> kube::Result<impl Layered<Error = BoxError> + Clone + use<S>>
+where
+    S: Layered<Error: Into<BoxError>> + Clone,
+{
+    Ok(ServiceBuilder::new()
         .layer(TimeoutLayer::new(timeout))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(transport);
-    Ok(Client::new(service, config.default_namespace.clone()))
+        .service(transport))
+}
+
+/// What comes back, whatever made the connection.
+type Answer = <Transport<HttpConnector, Body> as Service<Request<Body>>>::Response;
+
+/// What sends requests of these clients.
+trait Layered: Service<Request<Body>, Response = Answer, Future: Send> + Send + 'static {}
+
+impl<S> Layered for S where
+    S: Service<Request<Body>, Response = Answer, Future: Send> + Send + 'static
+{
 }
 
 /// Versions of HTTP that a server is offered.
