@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use capstan_core::explain::view::{Change, Remedy};
 use capstan_core::model::input::{
-    ClusterQueueFacts, Input, PodFacts, PreemptReclaim, PreemptWithin, QueueingStrategy, Wishes,
+    ClusterQueueFacts, Input, OwnerFacts, PodFacts, PreemptReclaim, PreemptWithin,
+    QueueingStrategy, Wishes,
 };
 use capstan_core::plan::State;
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
-    nominal, pod, shape,
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace,
+    node, nominal, pod, shape,
 };
 use capstan_tests::play::Stage;
 
@@ -224,4 +225,33 @@ fn who_may_stop_nobody_at_all_is_not_told_that_it_asks_more_than_its_queue_owns(
     let found = remedies(&mut stage, "big");
     let raises = found.iter().filter(|it| matches!(it.change, Change::RaiseQuota { .. }));
     assert_eq!(raises.count(), 1, "{found:#?}");
+}
+
+/// A Job in a queue of eight GPUs, four of which work of lower priority uses.
+fn wide(pods: u32) -> Stage {
+    let mut small = queue("q", 8);
+    small.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    let mut stage = stage([("n", 64)], vec![small]);
+    submit(&mut stage, [work("q", "low", 4, 0)]);
+    let facts = job("wide", pods, &shape(&[(GPU, 1)]), &in_queue(Some("q")));
+    stage.add([Input::Owner(OwnerFacts { priority: 10, ..facts })]);
+    submit(&mut stage, []);
+    stage
+}
+
+#[test]
+fn fewer_pods_that_stop_nobody_are_told_beside_more_that_do() {
+    let mut waits = wide(10);
+    assert!(!starts(&waits, "wide"));
+    let found = remedies(&mut waits, "wide");
+    let lower = &found[0];
+    assert_eq!(lower.change, Change::LowerParallelism { pods: 4 }, "{found:#?}");
+    assert!(lower.preempts.is_empty() && lower.first.is_none(), "{lower:?}");
+    let fewer = found.iter().find(|it| it.change == Change::FewerPods { pods: 8 });
+    assert_eq!(fewer.map(|fewer| fewer.preempts.len()), Some(1), "{found:#?}");
+    for (pods, stays) in [(4, true), (5, false)] {
+        let smaller = wide(pods);
+        let low = smaller.pods.contains_key("low");
+        assert_eq!((starts(&smaller, "wide"), low), (true, stays), "with {pods}");
+    }
 }

@@ -289,7 +289,9 @@ fn order(remedy: &Remedy) -> Order {
         (_, false) => (1, Time::MIN),
     };
     let kind = match &remedy.change {
-        Change::FewerPods { .. } | Change::DeclareRunTime { .. } => 0,
+        Change::FewerPods { .. }
+        | Change::LowerParallelism { .. }
+        | Change::DeclareRunTime { .. } => 0,
         Change::AllowCapacity { .. } => 1,
         Change::AnotherFlavor { .. } => 2,
         Change::RaiseQuota { .. } => 3,

@@ -522,6 +522,11 @@ pub enum Change {
         /// Members.
         pods: u32,
     },
+    /// Have a Job run fewer pods at a time.
+    LowerParallelism {
+        /// Pods.
+        pods: u32,
+    },
     /// Allow more capacity types.
     AllowCapacity {
         /// The list to write.

@@ -298,6 +298,7 @@ fn remedy_object(remedy: &Remedy) -> Value {
         Change::DeclareRunTime { .. } => ("DeclareRunTime", None),
         Change::RaiseBudget { .. } => ("RaiseBudget", None),
         Change::FewerPods { .. } => ("FewerPods", None),
+        Change::LowerParallelism { .. } => ("LowerParallelism", None),
         Change::AllowCapacity { .. } => ("AllowCapacity", None),
         Change::RaiseQuota { .. } => ("RaiseQuota", None),
         Change::RaiseLimit { .. } => ("RaiseLimit", None),

@@ -77,12 +77,13 @@ const TYPES: [CapacityType; 3] =
 
 impl Engine {
     /// The most members that would start, where people may say how many are enough: as things are,
-    /// or where others would be stopped for as many of an owner's.
-    pub(super) fn fewer_pods(&mut self, now: Time, index: WorkloadIdx) -> Option<Remedy> {
+    /// or where others would be stopped for as many of an owner's. Of a Job also how many would if
+    /// it had no more, and nobody were stopped.
+    pub(super) fn fewer_pods(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let entry = &mut self.state.workloads[index];
         let read = matches!(entry.source, GangSource::CapstanGang | GangSource::Job);
         if entry.min_member < 2 || !read {
-            return None;
+            return Vec::new();
         }
         let min_member = std::mem::replace(&mut entry.min_member, 1);
         let start = match self.starts_in_part(index) {
@@ -90,8 +91,36 @@ impl Engine {
             false => self.start_freely_among(now, index, now),
         };
         self.state.workloads[index].min_member = min_member;
-        let start = start?;
-        Some(start.by(Change::FewerPods { pods: start.members }))
+        let Some(start) = start else { return Vec::new() };
+        let pods = start.members;
+        let freely = match start.victims.is_empty() {
+            true => None,
+            false => self.smaller_job(now, index, pods),
+        };
+        freely.into_iter().chain([start.by(Change::FewerPods { pods })]).collect()
+    }
+
+    /// The most pods below so many with which a Job would start, had it no more, and stop nobody.
+    fn smaller_job(&mut self, now: Time, index: WorkloadIdx, below: u32) -> Option<Remedy> {
+        let entry = &self.state.workloads[index];
+        let [set] = &entry.sets[..] else { return None };
+        if entry.source != GangSource::Job || entry.assignment.is_some() {
+            return None;
+        }
+        let before = (set.ready, entry.min_member);
+        let (mut does, mut too_many, mut found) = (0, below, None);
+        while too_many - does > 1 {
+            let pods = does + (too_many - does) / 2;
+            let entry = &mut self.state.workloads[index];
+            (entry.sets[0].ready, entry.min_member) = (pods, pods);
+            match self.start_freely_among(now, index, now) {
+                Some(start) => (does, found) = (pods, Some(start)),
+                None => too_many = pods,
+            }
+        }
+        let entry = &mut self.state.workloads[index];
+        (entry.sets[0].ready, entry.min_member) = before;
+        Some(found?.by(Change::LowerParallelism { pods: does }))
     }
 
     /// The allow-list of capacity types with one type more, or with all of them. Where sets have

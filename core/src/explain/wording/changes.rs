@@ -178,6 +178,9 @@ impl fmt::Display for Change {
             Change::FewerPods { pods } => {
                 write!(out, "start with {pods} pods (capstan.sh/min-member: \"{pods}\")")
             }
+            Change::LowerParallelism { pods } => {
+                write!(out, "lower spec.parallelism to {pods}")
+            }
             Change::AllowCapacity { types } => {
                 let list: Vec<String> = types.iter().map(ToString::to_string).collect();
                 let added = list.last().map_or("any capacity type", String::as_str);
@@ -273,13 +276,15 @@ mod tests {
     }
 
     #[test]
-    fn a_run_time_is_told_with_when_it_has_ended() {
+    fn changes_of_work_and_waits_are_told() {
         let change = Change::DeclareRunTime { at_most: Span(5_400_000), by: Time(7_200_000) };
         let words = "declare a run time of at most 1h30m, to end by 1970-01-01 02:00 UTC \
                      (capstan.sh/expected-runtime)";
         assert_eq!(change.to_string(), words);
         let waits = Change::WaitUntil { at: Time(0), budget_of: None };
         assert_eq!(waits.to_string(), "wait until it would delay no start that is reserved");
+        let lower = Change::LowerParallelism { pods: 3 };
+        assert_eq!(lower.to_string(), "lower spec.parallelism to 3");
         let waits = Change::WaitUntil { at: Time(0), budget_of: Some("q".into()) };
         assert_eq!(waits.to_string(), "wait for the next period of the budget of q");
     }
