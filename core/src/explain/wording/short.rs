@@ -1,7 +1,7 @@
 //! The words for quota that is short: whose it is, and who has it.
 
 use super::money;
-use crate::explain::quantity::{USD_PER_HOUR, amount, is_gpu, noun, pair, quantity};
+use crate::explain::quantity::{USD_PER_HOUR, is_gpu, noun, pair, quantity};
 
 /// What is short, and of whom.
 pub(super) struct Of<'a> {
@@ -74,7 +74,8 @@ pub(super) fn shares(own: i64, queue: &str, most: i64) -> String {
 
 /// That its queue owns less than is asked, which is why nobody leaves whom it may preempt.
 pub(super) fn above(resource: &str, nominal: i64) -> String {
-    format!("; its queue owns {}, and who asks more preempts nobody", amount(resource, nominal))
+    let owned = crate::explain::quantity::amount(resource, nominal);
+    format!("; its queue owns {owned}, and who asks more preempts nobody")
 }
 
 /// That work was stopped too often to stop others but for what its queue owns.
