@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use super::reserved::Moment;
+use super::reserved::{Moment, written};
 use crate::explain::quantity::{USD_PER_HOUR, amount, at_least, counted, noun, quantity};
 use crate::explain::view::{Change, Remedy};
 use crate::model::input::Text;
 use crate::plan::{Freed, Preemption, PreemptionReason};
-use crate::time::Span;
 
 /// Workloads that one remedy names; beyond, it counts them.
 const NAMED_MAX: usize = 3;
@@ -224,15 +223,6 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// A run time as an annotation says it, in whole seconds: `26h30m`, `45s`.
-fn written(span: Span) -> String {
-    let seconds = span.0 / 1_000;
-    let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    let shown = parts.into_iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = shown.map(|(count, unit)| format!("{count}{unit}")).collect();
-    if parts.is_empty() { "0s".to_owned() } else { parts.concat() }
-}
-
 /// What to write in a pod: `nodeSelector gpu: t4`, `tolerate dedicated=ml`.
 fn edits(tolerate: &[(Text, Text)], select: &[(Text, Text)]) -> String {
     let select = select.iter().map(|(key, value)| format!("nodeSelector {key}: {value}"));
@@ -260,32 +250,5 @@ fn listed(mut words: Vec<String>) -> String {
     match words.is_empty() {
         true => last,
         false => format!("{} and {last}", words.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::Time;
-
-    #[test]
-    fn run_times_are_written_as_annotations_are_read() {
-        let shown = [0, 45_999, 90_000, 7_200_000, 95_400_000, 3_601_000];
-        let shown = shown.map(|ms| written(Span(ms)));
-        assert_eq!(shown, ["0s", "45s", "1m30s", "2h", "26h30m", "1h1s"]);
-    }
-
-    #[test]
-    fn changes_of_work_and_waits_are_told() {
-        let change = Change::DeclareRunTime { at_most: Span(5_400_000), by: Time(7_200_000) };
-        let words = "declare a run time of at most 1h30m, to end by 1970-01-01 02:00 UTC \
-                     (capstan.sh/expected-runtime)";
-        assert_eq!(change.to_string(), words);
-        let waits = Change::WaitUntil { at: Time(0), budget_of: None };
-        assert_eq!(waits.to_string(), "wait until it would delay no start that is reserved");
-        let lower = Change::LowerParallelism { pods: 3 };
-        assert_eq!(lower.to_string(), "lower spec.parallelism to 3");
-        let waits = Change::WaitUntil { at: Time(0), budget_of: Some("q".into()) };
-        assert_eq!(waits.to_string(), "wait for the next period of the budget of q");
     }
 }
