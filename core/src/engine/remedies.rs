@@ -30,6 +30,7 @@ mod flavors;
 mod least;
 mod limits;
 mod rivals;
+mod run_time;
 
 /// Remedies shown: as many as people compare before they decide.
 const REMEDIES_MAX: usize = 6;
@@ -81,7 +82,10 @@ impl Engine {
         if !self.waits_for_room(index) || self.fits(now, index) {
             return Vec::new();
         }
-        let mut found = self.endings(now, index);
+        let mut found = match self.only_delays(now, index) {
+            true => self.after_reserved(now, index),
+            false => self.endings(now, index),
+        };
         found.extend(self.more_budget(now, index));
         found.extend(self.fewer_pods(now, index));
         found.extend(self.more_capacity(now, index));
@@ -181,10 +185,16 @@ impl Engine {
         entry
     }
 
-    /// Whether it finds quota and room as things are, if others leave that may be preempted.
+    /// Whether it would start as things are, if others leave that may be preempted: all that it
+    /// waits for is its turn.
     fn fits(&mut self, now: Time, index: WorkloadIdx) -> bool {
+        self.start_if(now, index, (now, Engine::would_pass)).is_some()
+    }
+
+    /// Whether one that does not fit would, if it might delay those whose start is reserved.
+    fn only_delays(&mut self, now: Time, index: WorkloadIdx) -> bool {
         let passes: Passes = |_, _, _, _| Some(Kept::default());
-        self.start_if(now, index, (now, passes)).is_some()
+        !self.reservations.is_empty() && self.start_if(now, index, (now, passes)).is_some()
     }
 
     /// Whether and how a workload would start as things are, and delay nobody whose start is
@@ -279,7 +289,9 @@ fn order(remedy: &Remedy) -> Order {
         (_, false) => (1, Time::MIN),
     };
     let kind = match &remedy.change {
-        Change::FewerPods { .. } => 0,
+        Change::FewerPods { .. }
+        | Change::LowerParallelism { .. }
+        | Change::DeclareRunTime { .. } => 0,
         Change::AllowCapacity { .. } => 1,
         Change::AnotherFlavor { .. } => 2,
         Change::RaiseQuota { .. } => 3,

@@ -110,7 +110,8 @@ impl FlavorProblem {
             | FlavorProblem::Topology { .. } => true,
             // It may cost less on nodes that come free.
             FlavorProblem::Short { resource, victims, .. } => {
-                *victims != NoVictims::NotAsked || &**resource == USD_PER_HOUR
+                let none = matches!(victims, NoVictims::NotAsked | NoVictims::AboveNominal { .. });
+                !none || &**resource == USD_PER_HOUR
             }
             FlavorProblem::ExceedsMax { resource, .. } => &**resource == USD_PER_HOUR,
             FlavorProblem::Taint { .. } | FlavorProblem::Affinity | FlavorProblem::Level { .. } => {

@@ -437,6 +437,13 @@ pub enum NoVictims {
         /// How much of it.
         amount: i64,
     },
+    /// It asks more than its queue owns, and so may preempt nobody, whom its queue may preempt.
+    AboveNominal {
+        /// What it asks more of.
+        resource: Text,
+        /// What its queue owns of it.
+        nominal: i64,
+    },
     /// Nobody that could be reclaimed from has a larger share than it would have itself.
     Share {
         /// Its own, in thousandths.

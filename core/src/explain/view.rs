@@ -9,7 +9,7 @@ use super::reason::{Inactive, NodeRefusal, Reason};
 use crate::model::input::{Amounts, CapacityType, GangSource, OwnerEnd, Price, Stays, Text};
 use crate::money::MicroUsd;
 use crate::plan::{OwnerRef, PodRef, Preemption, State};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 pub use crate::quota::rate::Rate;
 pub use crate::quota::spending::{Account, Amount};
@@ -496,12 +496,20 @@ pub enum Change {
         /// When it is due.
         at: Option<Time>,
     },
-    /// Wait for the next period of its queue's budget.
+    /// Wait until then.
     WaitUntil {
         /// When that is.
         at: Time,
-        /// ClusterQueue.
-        cluster_queue: Text,
+        /// ClusterQueue whose budget has its next period then; `None`: before it would delay others
+        /// whose start is reserved.
+        budget_of: Option<Text>,
+    },
+    /// Say how long it runs, so that it delays nobody whose start is reserved.
+    DeclareRunTime {
+        /// At most so long.
+        at_most: Span,
+        /// Then it has ended by this time.
+        by: Time,
     },
     /// Raise what its queue may spend.
     RaiseBudget {
@@ -515,6 +523,11 @@ pub enum Change {
     /// Start with fewer members.
     FewerPods {
         /// Members.
+        pods: u32,
+    },
+    /// Have a Job run fewer pods at a time.
+    LowerParallelism {
+        /// Pods.
         pods: u32,
     },
     /// Allow more capacity types.

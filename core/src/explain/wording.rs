@@ -482,7 +482,7 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
             let others = by_others(resource, *others);
             let short = format!("{}{others}", of.short(*asked, *left, *own, *debt));
             match victims {
-                NoVictims::TooFew if !whole => short,
+                NoVictims::TooFew | NoVictims::AboveNominal { .. } if !whole => short,
                 victims => format!("{short}{}", no_victims(victims)),
             }
         }
@@ -511,6 +511,7 @@ fn no_victims(victims: &NoVictims) -> String {
             let borrowed = amount_of(resource, *amount);
             format!("; its queue would borrow {borrowed}, and who borrows may not reclaim")
         }
+        NoVictims::AboveNominal { resource, nominal } => short::above(resource, *nominal),
         NoVictims::Share { own, queue, most } => short::shares(*own, queue, *most),
         NoVictims::Turns { times } => short::turns(*times),
     }

@@ -296,8 +296,10 @@ fn remedy_object(remedy: &Remedy) -> Value {
     let (kind, at) = match &remedy.change {
         Change::WaitFor { at, .. } => ("WaitFor", at.map(rfc3339)),
         Change::WaitUntil { at, .. } => ("WaitUntil", Some(rfc3339(*at))),
+        Change::DeclareRunTime { .. } => ("DeclareRunTime", None),
         Change::RaiseBudget { .. } => ("RaiseBudget", None),
         Change::FewerPods { .. } => ("FewerPods", None),
+        Change::LowerParallelism { .. } => ("LowerParallelism", None),
         Change::AllowCapacity { .. } => ("AllowCapacity", None),
         Change::RaiseQuota { .. } => ("RaiseQuota", None),
         Change::RaiseLimit { .. } => ("RaiseLimit", None),

@@ -23,7 +23,7 @@ impl Engine {
             Amount::Usd(_) => "usd",
             Amount::GpuSeconds(_) => "gpuHours",
         };
-        let wait = Change::WaitUntil { at: over.until, cluster_queue: cluster_queue.clone() };
+        let wait = Change::WaitUntil { at: over.until, budget_of: Some(cluster_queue.clone()) };
         let raise = Change::RaiseBudget { cluster_queue, field, above: over.over.spent };
         let over_then = self.state.spending.is_over_at(queue, over.until);
         let mut found = if over_then { Vec::new() } else { vec![start.by(wait)] };

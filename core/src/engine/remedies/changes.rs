@@ -54,10 +54,18 @@ struct Raised<'a> {
 enum Raise {
     /// Until as much is left as is asked.
     Until(Left),
+    /// The same beside what heads keep back.
+    Beside,
     /// By all that is asked, at least: what others will need stays theirs.
     Wholly,
     /// Until its queue borrows nothing, at least: then who borrows goes after it.
     Within,
+    /// Until its queue owns all that is asked, and perhaps what it uses: who may preempt often may
+    /// only for so much.
+    Owning {
+        /// What it uses stays.
+        used: bool,
+    },
 }
 
 /// Sets of a gang that are looked at one by one; others stay together.
@@ -69,12 +77,13 @@ const TYPES: [CapacityType; 3] =
 
 impl Engine {
     /// The most members that would start, where people may say how many are enough: as things are,
-    /// or where others would be stopped for as many of an owner's.
-    pub(super) fn fewer_pods(&mut self, now: Time, index: WorkloadIdx) -> Option<Remedy> {
+    /// or where others would be stopped for as many of an owner's. Of a Job also how many would if
+    /// it had no more, and nobody were stopped.
+    pub(super) fn fewer_pods(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let entry = &mut self.state.workloads[index];
         let read = matches!(entry.source, GangSource::CapstanGang | GangSource::Job);
         if entry.min_member < 2 || !read {
-            return None;
+            return Vec::new();
         }
         let min_member = std::mem::replace(&mut entry.min_member, 1);
         let start = match self.starts_in_part(index) {
@@ -82,8 +91,36 @@ impl Engine {
             false => self.start_freely_among(now, index, now),
         };
         self.state.workloads[index].min_member = min_member;
-        let start = start?;
-        Some(start.by(Change::FewerPods { pods: start.members }))
+        let Some(start) = start else { return Vec::new() };
+        let pods = start.members;
+        let freely = match start.victims.is_empty() {
+            true => None,
+            false => self.smaller_job(now, index, pods),
+        };
+        freely.into_iter().chain([start.by(Change::FewerPods { pods })]).collect()
+    }
+
+    /// The most pods below so many with which a Job would start, had it no more, and stop nobody.
+    fn smaller_job(&mut self, now: Time, index: WorkloadIdx, below: u32) -> Option<Remedy> {
+        let entry = &self.state.workloads[index];
+        let [set] = &entry.sets[..] else { return None };
+        if entry.source != GangSource::Job || entry.assignment.is_some() {
+            return None;
+        }
+        let before = (set.ready, entry.min_member);
+        let (mut does, mut too_many, mut found) = (0, below, None);
+        while too_many - does > 1 {
+            let pods = does + (too_many - does) / 2;
+            let entry = &mut self.state.workloads[index];
+            (entry.sets[0].ready, entry.min_member) = (pods, pods);
+            match self.start_freely_among(now, index, now) {
+                Some(start) => (does, found) = (pods, Some(start)),
+                None => too_many = pods,
+            }
+        }
+        let entry = &mut self.state.workloads[index];
+        (entry.sets[0].ready, entry.min_member) = before;
+        Some(found?.by(Change::LowerParallelism { pods: does }))
     }
 
     /// The allow-list of capacity types with one type more, or with all of them. Where sets have
@@ -187,31 +224,63 @@ impl Engine {
     /// More quota of a flavor that is short, exactly as much as is missing: only what could never
     /// be had where others may be preempted for the rest, else all; of a gang of several sets only
     /// what those ask that cannot go elsewhere. Where it would start and is held for others whose
-    /// start is reserved, as much more as leaves them theirs; where heads of other queues would go
-    /// first and take it, as much more as lets it go before them.
+    /// start is reserved, or beside what heads keep back, as much more as leaves them theirs; where
+    /// heads of other queues would go first and take it, as much more as lets it go before them.
+    /// Where nobody is stopped for that, also what is enough if somebody is.
     pub(super) fn more_quota(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return Vec::new() };
-        let Some(Reason::Flavors { tried, .. }) = self.nominate_afresh(index).choice.reason else {
-            return Vec::new();
-        };
-        let short = tried.iter().filter(|refusal| {
-            matches!(refusal.why, FlavorProblem::Short { .. } | FlavorProblem::ExceedsMax { .. })
-        });
-        let of_flavor = |refusal: &FlavorRefusal| {
-            Some((self.state.quota.find_flavor(&refusal.flavor)?, money_told(refusal)))
-        };
-        let flavors: Vec<(FlavorIdx, i64)> =
-            short.filter_map(of_flavor).take(FLAVORS_MAX).collect();
+        let flavors = self.flavors_to_raise(now, index);
         let until = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
+        let beside = (!self.kept_by_others(index).is_empty()).then_some(Raise::Beside);
         let wholly = (!self.reservations.is_empty()).then_some(Raise::Wholly);
-        let hows: Vec<Raise> = until.into_iter().chain(wholly).chain([Raise::Within]).collect();
+        let more = beside.into_iter().chain(wholly).chain([Raise::Within]);
+        let hows: Vec<Raise> = until.into_iter().chain(more).collect();
         let tries = hows.iter().map(|how| (*how, true));
         let tries = tries.chain(hows.iter().map(|how| (*how, false)));
-        let least = |(flavor, money): (FlavorIdx, i64)| {
-            let raise = |how| self.raise_quota(now, index, (queue, flavor), (how, money));
-            tries.clone().find_map(raise)
+        let owning = [false, true].map(|used| (Raise::Owning { used }, true));
+        let mut found = Vec::new();
+        for (flavor, money) in flavors {
+            let mut raise = |how| self.raise_quota(now, index, (queue, flavor), (how, money));
+            let stops = |remedy: &Remedy| !remedy.preempts.is_empty();
+            let least = tries.clone().find_map(&mut raise);
+            if !least.as_ref().is_some_and(stops) {
+                found.extend(owning.into_iter().find_map(|how| raise(how).filter(stops)));
+            }
+            found.extend(least);
+        }
+        found
+    }
+
+    /// Flavors whose quota is short, with what members were told to cost. Where none is, and heads
+    /// keep back what is there or have their start reserved, those that it would get.
+    fn flavors_to_raise(&mut self, now: Time, index: WorkloadIdx) -> Vec<(FlavorIdx, i64)> {
+        let choice = self.nominate_afresh(index).choice;
+        let mut flavors: Vec<(FlavorIdx, i64)> = match &choice.reason {
+            Some(Reason::Flavors { tried, .. }) => {
+                let short = tried.iter().filter(|refusal| {
+                    let why = &refusal.why;
+                    matches!(why, FlavorProblem::Short { .. } | FlavorProblem::ExceedsMax { .. })
+                });
+                let of_flavor = |refusal: &FlavorRefusal| {
+                    Some((self.state.quota.find_flavor(&refusal.flavor)?, money_told(refusal)))
+                };
+                short.filter_map(of_flavor).collect()
+            }
+            Some(_) => Vec::new(),
+            // It only has to wait for its turn.
+            None if self.start(now, index).is_some_and(|start| start.unless.is_none()) => {
+                Vec::new()
+            }
+            None => {
+                let taken = choice.usage.iter().map(|(fr, _)| (self.state.quota.fr(*fr).0, 0));
+                let mut taken: Vec<(FlavorIdx, i64)> = taken.collect();
+                taken.sort_unstable();
+                taken.dedup();
+                taken
+            }
         };
-        flavors.into_iter().filter_map(least).collect()
+        flavors.truncate(FLAVORS_MAX);
+        flavors
     }
 
     /// Raises for what some sets ask, the least of them that start so.
@@ -238,20 +307,23 @@ impl Engine {
     ) -> Option<Remedy> {
         let node = self.state.quota.queue(queue).node?;
         let tree = self.state.quota.tree.clone();
-        let left = match how {
-            Raise::Until(left) => left,
-            Raise::Wholly | Raise::Within => QuotaTree::left,
-        };
+        let left: Left = if let Raise::Until(left) = how { left } else { QuotaTree::left };
         let least = self.short_by(node, &asked, left);
         // What victims free need not be raised, too.
         let ever = self.short_by(node, &asked, QuotaTree::potential);
-        let mut raised = least.clone();
+        let mut raised = match how {
+            Raise::Beside => self.short_beside(index, node, &asked),
+            _ => least.clone(),
+        };
         for (by, (fr, asked)) in raised.iter_mut().zip(&asked) {
-            let borrowed = tree.usage(node, *fr).saturating_sub(tree.owned(node, *fr));
+            let (used, owned) = (tree.usage(node, *fr), tree.owned(node, *fr));
+            let within = asked.saturating_add(used).saturating_sub(owned);
             *by = match how {
-                Raise::Until(_) => *by,
+                Raise::Until(_) | Raise::Beside => *by,
                 Raise::Wholly => (*by).max(*asked),
-                Raise::Within => (*by).max(asked.saturating_add(borrowed)),
+                Raise::Within => (*by).max(within),
+                Raise::Owning { used: true } => within.max(0),
+                Raise::Owning { used: false } => asked.saturating_sub(owned).max(0),
             };
         }
         let tried = Raised { node, asked: &asked, tree: &tree, sure };
@@ -293,6 +365,22 @@ impl Engine {
             }
         }
         raised
+    }
+
+    /// How much is missing of each of what is asked beside what heads keep back.
+    fn short_beside(
+        &mut self,
+        index: WorkloadIdx,
+        node: QuotaIdx,
+        asked: &[(FrIdx, i64)],
+    ) -> Vec<i64> {
+        let held = self.state.let_go();
+        let kept = self.kept_by_others(index);
+        kept.into_iter().for_each(|kept| self.state.hold(kept));
+        let short = self.short_by(node, asked, QuotaTree::left);
+        self.state.let_go();
+        held.into_iter().for_each(|held| self.state.hold(held));
+        short
     }
 
     /// A start with so much more quota; the tree is left raised.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::reserved::{Moment, written};
 use crate::explain::quantity::{USD_PER_HOUR, amount, at_least, counted, noun, quantity};
 use crate::explain::view::{Change, Remedy};
 use crate::model::input::{Stays, Text};
@@ -162,8 +163,19 @@ impl fmt::Display for Change {
                 let names: Vec<Text> = with.iter().chain([workload]).cloned().collect();
                 write!(out, "wait for {} to end", first_of(&names))
             }
-            Change::WaitUntil { cluster_queue, .. } => {
-                write!(out, "wait for the next period of the budget of {cluster_queue}")
+            Change::WaitUntil { budget_of: Some(queue), .. } => {
+                write!(out, "wait for the next period of the budget of {queue}")
+            }
+            Change::WaitUntil { budget_of: None, .. } => {
+                out.write_str("wait until it would delay no start that is reserved")
+            }
+            Change::DeclareRunTime { at_most, by } => {
+                let (most, by) = (written(*at_most), Moment(*by));
+                write!(
+                    out,
+                    "declare a run time of at most {most}, to end by {by} \
+                     (capstan.sh/expected-runtime)"
+                )
             }
             Change::RaiseBudget { cluster_queue, field, above } => {
                 let above = above.at_least();
@@ -174,6 +186,9 @@ impl fmt::Display for Change {
             }
             Change::FewerPods { pods } => {
                 write!(out, "start with {pods} pods (capstan.sh/min-member: \"{pods}\")")
+            }
+            Change::LowerParallelism { pods } => {
+                write!(out, "lower spec.parallelism to {pods}")
             }
             Change::AllowCapacity { types } => {
                 let list: Vec<String> = types.iter().map(ToString::to_string).collect();

@@ -96,9 +96,19 @@ impl fmt::Display for Moment {
     }
 }
 
+/// A run time as an annotation says it, in whole seconds: `26h30m`, `45s`.
+pub(super) fn written(span: Span) -> String {
+    let seconds = span.0 / 1_000;
+    let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let shown = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = shown.map(|(count, unit)| format!("{count}{unit}")).collect();
+    if parts.is_empty() { "0s".to_owned() } else { parts.concat() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::view::Change;
 
     /// 2026-08-01 14:20 UTC.
     const START: Time = Time(1_785_594_000_000);
@@ -180,5 +190,22 @@ mod tests {
         assert_eq!(words(1, &["a/x"], 0), "if a/x ends as declared");
         assert_eq!(words(0, &[], 2), "after 2 others of its queue");
         assert_eq!(words(0, &[], 0), "");
+    }
+
+    #[test]
+    fn run_times_are_written_as_annotations_are_read() {
+        let shown = [0, 45_999, 90_000, 7_200_000, 95_400_000, 3_601_000];
+        let shown = shown.map(|ms| written(Span(ms)));
+        assert_eq!(shown, ["0s", "45s", "1m30s", "2h", "26h30m", "1h1s"]);
+    }
+
+    #[test]
+    fn ways_around_a_reserved_start_are_told() {
+        let change = Change::DeclareRunTime { at_most: Span(5_400_000), by: Time(7_200_000) };
+        let words = "declare a run time of at most 1h30m, to end by 1970-01-01 02:00 UTC \
+                     (capstan.sh/expected-runtime)";
+        assert_eq!(change.to_string(), words);
+        let waits = Change::WaitUntil { at: Time(0), budget_of: None };
+        assert_eq!(waits.to_string(), "wait until it would delay no start that is reserved");
     }
 }

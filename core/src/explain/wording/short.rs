@@ -72,6 +72,12 @@ pub(super) fn shares(own: i64, queue: &str, most: i64) -> String {
     format!("; its queue's share would be {own}, and no other is larger: {queue} has {most}")
 }
 
+/// That its queue owns less than is asked, which is why nobody leaves whom it may preempt.
+pub(super) fn above(resource: &str, nominal: i64) -> String {
+    let owned = crate::explain::quantity::amount(resource, nominal);
+    format!("; its queue owns {owned}, and who asks more preempts nobody")
+}
+
 /// That work was stopped too often to stop others but for what its queue owns.
 pub(super) fn turns(times: u32) -> String {
     format!("; stopped {times} times of late, it stops nobody to borrow for now")
@@ -95,6 +101,15 @@ mod tests {
         assert_eq!(words, "; its queue's share would be 445, and no other is larger: b has 223");
         let words = shares(i64::MAX, "b", i64::MAX);
         assert!(words.ends_with("no other is larger: b has infinite"), "{words}");
+    }
+
+    #[test]
+    fn what_a_queue_owns_is_said_to_who_asks_more() {
+        let rows = [("cpu", 4_000, "4 cpu"), ("nvidia.com/gpu", 1, "1 GPU")];
+        for (resource, nominal, owns) in rows {
+            let words = format!("; its queue owns {owns}, and who asks more preempts nobody");
+            assert_eq!(above(resource, nominal), words);
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How quota stands for an amount of one flavor and resource, before anybody is looked for who
 //! might leave: it is there, it might be after preemption, or it never is.
 
-use super::{Demand, shortage};
-use crate::explain::reason::{FlavorProblem, FlavorRefusal};
+use super::{Demand, lacking, may_preempt, shortage};
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims};
 use crate::model::ids::{FrIdx, QueueIdx};
 use crate::model::input::PreemptReclaim;
 use crate::model::state::ClusterState;
@@ -34,7 +34,7 @@ pub(super) fn quota_of(
         return Quota::Never(0, why);
     }
     let (height, may_reclaim) = tree.borrow_height(node, fr, total);
-    let Some(FlavorRefusal { why, .. }) = shortage(state, demand.queue, fr, total) else {
+    let Some(FlavorRefusal { mut why, .. }) = shortage(state, demand.queue, fr, total) else {
         return Quota::Fits(height);
     };
     if total > tree.potential(node, fr) {
@@ -43,10 +43,15 @@ pub(super) fn quota_of(
     let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
     let shares = state.quota.shares_fairly() && policy.reclaim != PreemptReclaim::Never;
     let while_borrowing = policy.while_borrowing.is_some() || shares;
-    match total <= tree.nominal(node, fr) || may_reclaim || while_borrowing {
-        true => Quota::Short(why),
-        false => Quota::Never(height, why),
+    let nominal = tree.nominal(node, fr);
+    if total <= nominal || may_reclaim || while_borrowing {
+        return Quota::Short(why);
     }
+    if may_preempt(state, demand) {
+        let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
+        lacking::put(&mut why, &NoVictims::AboveNominal { resource, nominal });
+    }
+    Quota::Never(height, why)
 }
 
 /// That more is asked than queue and cohort could ever give; of the total, `own` is the set's.
