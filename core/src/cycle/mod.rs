@@ -29,6 +29,7 @@ use crate::time::Time;
 use crate::victims::Victim;
 
 mod admit;
+mod anew;
 mod backfill;
 mod beside;
 mod elastic;
