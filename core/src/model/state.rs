@@ -91,6 +91,8 @@ pub struct ClusterState {
     pub left_claims: BTreeSet<PodIdx>,
     /// Pods of other schedulers that hold a node for which they are only nominated, by priority.
     pub(super) nominated: BTreeSet<(i32, PodIdx)>,
+    /// Pods of ours that wait and that their status nominates for a node, with its name.
+    pub(super) nominations: BTreeMap<PodIdx, Text>,
     /// The last run of which pods were seen, of owners that were resumed.
     pub came: BTreeMap<Text, u32>,
     /// Claims of reserved work.

@@ -191,7 +191,8 @@ impl PodDraft {
         self.node.is_none() && self.stands_on(scheduler).is_some()
     }
 
-    /// Node for which its scheduler nominated it, while it has none.
+    /// Node for which its scheduler, or whoever made the node for it, nominated it, while it has
+    /// none.
     pub fn nominated(&self) -> Option<&Text> {
         self.rare.as_ref()?.nominated.as_ref()
     }
