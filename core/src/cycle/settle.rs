@@ -411,8 +411,8 @@ fn place_as_nominated(txn: &mut Txn<'_>, asks: &[gang::Ask], topology: gang::Top
     };
     let tree = &state.room.tree;
     let Some(position) = tree.position(node) else { return false };
-    let inside = |level| tree.domain_of(level, position).is_some();
-    if !topology.required.is_none_or(inside) {
+    let outside = |level| tree.domain_of(level, position).is_none();
+    if topology.required.is_some_and(outside) {
         return false;
     }
     txn.fresh(ask.class);

@@ -511,6 +511,21 @@ mod tests {
     }
 
     #[test]
+    fn a_nomination_holds_room_for_others_and_none_for_ours() {
+        let mut pod = json!({ "metadata": { "name": "p" }, "spec": { "schedulerName": "capstan" },
+            "status": { "nominatedNodeName": "n" } });
+        let draft = good(pod.clone());
+        assert_eq!(draft.nominated().map(|node| &**node), Some("n"));
+        assert_eq!((draft.stands_on("capstan"), draft.is_nominated("capstan")), (None, false));
+        assert_eq!(draft.stands_on("other").map(|node| &**node), Some("n"));
+        assert!(draft.is_nominated("other"));
+        pod["spec"]["nodeName"] = json!("m");
+        assert_eq!(good(pod.clone()).nominated(), None, "it is over");
+        pod["spec"] = json!({ "schedulingGates": [{ "name": "g" }] });
+        assert_eq!(good(pod).nominated(), None, "it is on its way nowhere");
+    }
+
+    #[test]
     fn a_resized_pod_holds_something_else_than_it_asks() {
         let pod = json!({
             "metadata": { "name": "p" },

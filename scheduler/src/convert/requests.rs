@@ -221,9 +221,10 @@ mod tests {
                 json!({ "type": "PodResizePending", "status": status, "reason": reason });
             let allocated = json!({ "name": "a", "allocatedResources": { "cpu": "4m" } });
             let asked = json!({ "name": "a", "resources": { "requests": { "cpu": "9m" } } });
-            let spec = serde_json::from_value(json!({ "containers": [asked] })).expect("spec");
+            let spec = json!({ "containers": [asked] });
+            let spec: PodSpec = serde_json::from_value(spec).expect("spec");
             let status = json!({ "conditions": [condition], "containerStatuses": [allocated] });
-            let status = serde_json::from_value(status).expect("status");
+            let status: PodStatus = serde_json::from_value(status).expect("status");
             assert_eq!(of_pod(&spec, &status).held().get("cpu"), Some(&want));
         }
     }
