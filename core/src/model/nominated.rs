@@ -48,6 +48,17 @@ impl ClusterState {
         self.room.find_node(node).filter(|_| alone)
     }
 
+    /// Compares nominations with those who may have them.
+    ///
+    /// # Panics
+    /// When somebody has one who is gone, has ended, or is none of ours: that is our own error.
+    pub(super) fn recount_nominations(&self) {
+        for pod in self.nominations.keys() {
+            let pod = self.pods.get(*pod).expect("a pod is nominated that is gone");
+            assert!(pod.ours && pod.active(), "{} is nominated, and goes nowhere", pod.name);
+        }
+    }
+
     /// Takes the nominated pods off the accounts before which all members of a workload go that
     /// have no place yet, until [`ClusterState::restore_nominated`].
     pub(crate) fn pass_nominated(&mut self, workload: WorkloadIdx) -> Passed {

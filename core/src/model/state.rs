@@ -470,6 +470,7 @@ impl ClusterState {
         self.recount_claims();
         self.recount_claimed();
         self.recount_vacancies();
+        self.recount_nominations();
         self.recount_bills();
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         let ports = placed().map(|(_, pod, node)| (node, &*shape(pod).ports));
