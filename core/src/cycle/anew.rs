@@ -23,13 +23,11 @@ impl Engine {
     /// How many members a gang lacks once those have left that are leaving, if it may only take so
     /// many together.
     pub(super) fn lacks_anew(&self, workload: WorkloadIdx) -> Option<u32> {
-        let leaving = self.leaving_members(workload);
-        if leaving == 0 {
-            return None;
-        }
-        let stay = self.state.placed(workload).count() as u32 - leaving;
-        let lacks = self.state.workloads[workload].min_member.saturating_sub(stay);
-        (lacks > 1).then_some(lacks)
+        let stays = |pod: &PodIdx| self.state.pods[*pod].stays();
+        let placed = self.state.placed(workload).count();
+        let stay = self.state.placed(workload).filter(stays).count();
+        let lacks = self.state.workloads[workload].min_member.saturating_sub(stay as u32);
+        (stay < placed && lacks > 1).then_some(lacks)
     }
 
     /// Places what a gang lacks without those that leave, or nothing.
@@ -75,11 +73,5 @@ impl Engine {
             _ => self.no_place_for_some(workload, waiting, lacks),
         };
         Reason::Incomplete { have, need, then: then.map(Box::new) }
-    }
-
-    /// Members that have places and are being deleted.
-    fn leaving_members(&self, workload: WorkloadIdx) -> u32 {
-        let leaves = |pod: &PodIdx| self.state.pods[*pod].terminating;
-        self.state.placed(workload).filter(leaves).count() as u32
     }
 }

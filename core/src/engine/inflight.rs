@@ -154,7 +154,7 @@ impl Engine {
     /// begun then. Who is being deleted is not left, though it has a place.
     fn fell_apart(&self, workload: WorkloadIdx) -> bool {
         let placed = self.state.placed(workload).map(|pod| &self.state.pods[pod]);
-        let stay: Vec<_> = placed.filter(|pod| !pod.terminating).collect();
+        let stay: Vec<_> = placed.filter(|pod| pod.stays()).collect();
         let least = self.state.workloads[workload].min_member as usize;
         stay.len() < least && !stay.iter().any(|pod| pod.binding == Binding::Bound)
     }
