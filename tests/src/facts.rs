@@ -158,6 +158,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
         node: None,
         phase: PodPhase::Pending,
         nominated: false,
+        goes_to: None,
         terminating: false,
         gated: false,
         indexed: false,

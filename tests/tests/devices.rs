@@ -10,7 +10,7 @@ use capstan_core::model::input::{
     PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Reach, Requirement, ResourceClaimFacts,
     SliceFacts,
 };
-use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
+use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::devices::{self, key, slice};
 use capstan_tests::facts::{
@@ -99,6 +99,19 @@ fn members_get_different_devices_and_all_of_them_before_any_is_bound() {
     let shown = given("p-claim", true, &grants["p"][0]);
     let last = engine.step(Time(3), vec![shown, last]);
     assert_eq!(binds(&last).len(), 2);
+    engine.recount();
+}
+
+/// A pod of a Job that is deleted stays for a while, since its Job has still to count it.
+#[test]
+fn a_member_that_is_deleted_before_it_is_bound_takes_its_gang_back() {
+    let (mut engine, _) = two();
+    let first = engine.step(Time(1), Vec::new());
+    let mut facts = vec![Input::Pod(PodFacts { terminating: true, ..own("q", 2) })];
+    facts.extend(answers(&first, &EffectResult::Done));
+    let second = engine.step(Time(2), facts);
+    assert_eq!(binds(&second), [], "it would be one of two");
+    assert_eq!(view(&engine, "g").state, State::Gathering);
     engine.recount();
 }
 

@@ -451,3 +451,77 @@ fn a_claim_that_is_given_up_wakes_extras() {
     assert_eq!(binds(&output), ["grows-1 b"]);
     engine.recount();
 }
+
+/// A member with a place that is being deleted.
+fn leaves(pod: &PodFacts) -> Input {
+    let Input::Pod(pod) = bound(pod, "n", &[(GPU, DEFAULT)]) else { unreachable!("it is a pod") };
+    Input::Pod(PodFacts { terminating: true, ..pod })
+}
+
+#[test]
+fn who_replaces_members_that_leave_joins_with_enough_others_or_waits() {
+    let members = gang("g", 6, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    for (leaving, came) in [(3, 1), (3, 2), (1, 2)] {
+        let mut engine = Engine::new();
+        let old = &members[..leaving];
+        let new = &members[leaving..leaving + came];
+        let facts = ground(queue(8)).into_iter().chain(old.iter().map(leaves));
+        let output = engine.step(NOW, facts.chain(new.iter().cloned().map(Input::Pod)).collect());
+        assert_eq!(binds(&output), [""; 0], "{leaving} leave, {came} came");
+        let want = format!("0 of 3 members run; {came} of 3 exist");
+        assert_eq!(said(&engine, "g"), want, "{leaving} leave");
+        engine.recount();
+        let gone = old.iter().map(|pod| Input::PodGone(pod.uid.clone()));
+        assert_eq!(binds(&engine.step(NOW, gone.collect())), [""; 0]);
+        assert_eq!(said(&engine, "g"), format!("{came} of 3 pods exist"));
+        engine.recount();
+    }
+    // All of them are there: they begin beside those that leave.
+    let mut engine = Engine::new();
+    let facts = ground(queue(8)).into_iter().chain(members[..3].iter().map(leaves));
+    let output =
+        engine.step(NOW, facts.chain(members[3..].iter().cloned().map(Input::Pod)).collect());
+    assert_eq!(binds(&output), ["g-3 n", "g-4 n", "g-5 n"]);
+    engine.recount();
+}
+
+#[test]
+fn a_gang_of_which_enough_stay_goes_on_while_others_leave() {
+    let members = gang("g", 5, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let stays = |pod: &PodFacts| bound(pod, "n", &[(GPU, DEFAULT)]);
+    // Three stay of four; two of three, of whom one alone makes three again.
+    for stay in [3, 2] {
+        let mut engine = Engine::new();
+        let mut facts = ground(queue(8));
+        facts.extend(members[..stay].iter().map(stays));
+        facts.extend([leaves(&members[stay]), Input::Pod(members[4].clone())]);
+        assert_eq!(binds(&engine.step(NOW, facts)), ["g-4 n"], "{stay} stay");
+        engine.recount();
+    }
+    // One of three: a second one is of use once the third is there.
+    let mut engine = Engine::new();
+    let mut facts = ground(queue(8));
+    facts.extend([stays(&members[0]), leaves(&members[1]), leaves(&members[2])]);
+    facts.push(Input::Pod(members[3].clone()));
+    assert_eq!(binds(&engine.step(NOW, facts)), [""; 0]);
+    assert_eq!(said(&engine, "g"), "1 of 3 members run; 2 of 3 exist");
+    let output = engine.step(NOW, vec![Input::Pod(members[4].clone())]);
+    assert_eq!(binds(&output), ["g-3 n", "g-4 n"]);
+    engine.recount();
+}
+
+#[test]
+fn who_replaces_members_that_leave_waits_for_room_for_all() {
+    let members = gang("g", 6, Some(3), &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    let mut engine = Engine::new();
+    let facts = ground(queue(16)).into_iter().chain(members[..3].iter().map(leaves));
+    let output =
+        engine.step(NOW, facts.chain(members[3..].iter().cloned().map(Input::Pod)).collect());
+    assert_eq!(binds(&output), [""; 0], "there is room for one");
+    let told = said(&engine, "g");
+    assert!(told.starts_with("0 of 3 members run; for the others "), "{told}");
+    let gone = |pod: &PodFacts| Input::PodGone(pod.uid.clone());
+    let output = engine.step(NOW, members[..2].iter().map(gone).collect());
+    assert_eq!(binds(&output), ["g-3 n", "g-4 n", "g-5 n"], "though one has still to leave");
+    engine.recount();
+}

@@ -204,6 +204,56 @@ fn whose_replica_is_not_whole_waits() {
     engine.recount();
 }
 
+/// A pod that is there and is being deleted.
+fn leaves(pod: &PodFacts) -> Input {
+    let Input::Pod(pod) = bound(pod, "n") else { unreachable!("it is a pod") };
+    Input::Pod(PodFacts { terminating: true, ..pod })
+}
+
+/// Another pod like it, which stands in for it.
+fn again(pod: &PodFacts) -> PodFacts {
+    let name: Text = format!("{}-x", pod.name).into();
+    PodFacts { uid: name.clone(), name, ..pod.clone() }
+}
+
+#[test]
+fn roles_lack_whoever_is_being_deleted() {
+    let (mut engine, crew) = (engine(6), crew(5));
+    let (runs, master) = (&crew[..4], &crew[5]);
+    let mut facts: Vec<Input> = runs.iter().map(|pod| bound(pod, "n")).collect();
+    facts.push(leaves(master));
+    // There is room for one more: not for a worker.
+    facts.extend([Input::Pod(crew[4].clone()), Input::Pod(again(master))]);
+    assert_eq!(names(&engine.step(NOW, facts)), ["g-b-master-0-x"]);
+    engine.recount();
+}
+
+#[test]
+fn who_stands_in_for_all_of_a_gang_that_leaves_starts_with_every_role() {
+    let (mut engine, crew) = (engine(8), crew(2));
+    // One of three has gone already.
+    let mut facts: Vec<Input> = crew[1..].iter().map(leaves).collect();
+    facts.extend(crew[..2].iter().map(again).map(Input::Pod));
+    assert_eq!(names(&engine.step(NOW, facts)), [""; 0]);
+    let output = fed(&mut engine, &[again(&crew[2])]);
+    assert_eq!(names(&output), ["g-a-worker-0-x", "g-a-worker-1-x", "g-b-master-0-x"]);
+    engine.recount();
+}
+
+#[test]
+fn who_stands_in_for_a_replica_that_leaves_waits_for_all_of_it() {
+    let (mut engine, pods) = (engine(8), cluster(&[Some("a"), Some("a"), Some("b"), Some("b")]));
+    let mut facts: Vec<Input> = pods[..3].iter().map(|pod| bound(pod, "n")).collect();
+    facts.extend(pods[3..].iter().map(leaves));
+    facts.push(Input::Pod(again(&pods[3])));
+    assert_eq!(names(&engine.step(NOW, facts)), [""; 0]);
+    let lacks = Reason::RoleGathering { role: text("b"), have: 1, need: 2 };
+    let waits = Reason::Extras { waiting: 1, then: Some(Box::new(lacks)) };
+    assert_eq!(view(&engine, "g").reason, Some(waits));
+    assert_eq!(names(&fed(&mut engine, &[again(&pods[4])])), ["g-tpu-2-x", "g-tpu-3-x"]);
+    engine.recount();
+}
+
 #[test]
 fn nothing_begins_with_replicas_that_are_not_whole() {
     let (mut engine, pods) = (engine(8), cluster(&[Some("a"), Some("b"), Some("a")]));

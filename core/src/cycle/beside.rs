@@ -255,7 +255,7 @@ impl Engine {
 
     /// Why so many of the members that wait find no place, and whether the search said so before it
     /// had looked at all of them.
-    fn no_place_for_some(
+    pub(super) fn no_place_for_some(
         &mut self,
         workload: WorkloadIdx,
         missing: &[PodIdx],
@@ -294,6 +294,9 @@ impl Engine {
         }
         if let Some(reason) = self.who_leaves(workload) {
             return Some(reason);
+        }
+        if let Some(lacks) = self.lacks_anew(workload) {
+            return Some(self.why_not_anew(workload, &waiting, lacks));
         }
         let placed = self.state.placed(workload).count() as u32;
         let held = self.held_for_start(workload);

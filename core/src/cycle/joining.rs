@@ -318,13 +318,15 @@ impl Engine {
         let missing = self.missing(workload);
         let claim = self.state.drop_claim(workload).expect("just listed");
         let members: Vec<PodIdx> = claim.places.members.iter().map(|(pod, _)| *pod).collect();
-        if self.place_members(workload, &members, true) {
+        // Too few stay of those that they were to join.
+        let few = self.lacks_anew(workload).is_some_and(|lacks| members.len() < lacks as usize);
+        if !few && self.place_members(workload, &members, true) {
             self.reservations.doubtful |= !self.reservations.is_empty();
             self.joined(now, workload, missing, round);
             return self.refile(workload, now);
         }
         let then = self.with_all_shapes(workload, &members).ok();
-        let then = then.is_some_and(|assignment| {
+        let then = then.filter(|_| !few).is_some_and(|assignment| {
             self.put_with(workload, &members, &assignment, Some(&[])).is_some()
         });
         if then {

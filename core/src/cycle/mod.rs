@@ -30,6 +30,7 @@ use crate::time::Time;
 use crate::victims::Victim;
 
 mod admit;
+mod anew;
 mod backfill;
 mod beside;
 mod elastic;

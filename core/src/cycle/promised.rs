@@ -231,6 +231,9 @@ impl Engine {
     pub(super) fn grow(&mut self, now: Time, workload: WorkloadIdx, round: &mut Round) {
         let missing = self.missing(workload);
         let groups = self.needy_by_shape(workload);
+        if let Some(lacks) = self.lacks_anew(workload) {
+            return self.grow_anew(now, workload, (&groups, lacks), round);
+        }
         if self.state.claims_to_join(workload) {
             return self.join_without_victims(now, workload, (&groups, missing), round);
         }

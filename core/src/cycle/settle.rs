@@ -411,6 +411,28 @@ impl Engine {
     }
 }
 
+/// Places a pod that is no gang on the node for which its status nominates it, if it fits there.
+fn place_as_nominated(txn: &mut Txn<'_>, asks: &[gang::Ask], topology: gang::TopologyAsk) -> bool {
+    let [ask] = asks else { return false };
+    let [pod] = ask.pods[..] else { return false };
+    let state = txn.state();
+    let Some(node) = state.nomination_of(pod).filter(|_| topology.slices.is_none()) else {
+        return false;
+    };
+    let tree = &state.room.tree;
+    let Some(position) = tree.position(node) else { return false };
+    let outside = |level| tree.domain_of(level, position).is_none();
+    if topology.required.is_some_and(outside) {
+        return false;
+    }
+    txn.fresh(ask.class);
+    let fits = txn.state().classes.fit(ask.class).spot(position).slots > 0;
+    if fits {
+        txn.place(pod, node);
+    }
+    fits
+}
+
 /// Gives a workload its flavors and every member a node that its queue can pay for; where they
 /// went.
 pub(super) fn place_all(
@@ -422,7 +444,9 @@ pub(super) fn place_all(
 ) -> Result<Places, Unplaced> {
     let purse = Purse::of(txn.state(), assignment.queue, asks);
     txn.assign(workload, Some(assignment));
-    money::place(txn, asks, topology, &purse)?;
+    if !(purse.is_empty() && place_as_nominated(txn, asks, topology)) {
+        money::place(txn, asks, topology, &purse)?;
+    }
     let state = txn.state();
     let members = || asks.iter().flat_map(|ask| &ask.pods);
     let place = |pod: &PodIdx| (*pod, state.pods[*pod].place.expect("was placed"));

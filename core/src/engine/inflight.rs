@@ -151,12 +151,12 @@ impl Engine {
     }
 
     /// Whether fewer members than must run together are left, and none of them is bound: nothing is
-    /// begun then.
+    /// begun then. Who is being deleted is not left, though it has a place.
     fn fell_apart(&self, workload: WorkloadIdx) -> bool {
-        let bound = |pod: PodIdx| self.state.pods[pod].binding == Binding::Bound;
-        let placed = self.state.placed(workload).count() as u32;
-        placed < self.state.workloads[workload].min_member
-            && !self.state.placed(workload).any(bound)
+        let placed = self.state.placed(workload).map(|pod| &self.state.pods[pod]);
+        let stay: Vec<_> = placed.filter(|pod| pod.stays()).collect();
+        let least = self.state.workloads[workload].min_member as usize;
+        stay.len() < least && !stay.iter().any(|pod| pod.binding == Binding::Bound)
     }
 
     /// A placement that failed: the room is free again and the member waits a while.

@@ -234,6 +234,8 @@ impl ClusterState {
         }
         pod.eviction = facts.eviction.map(Arc::new);
         pod.claims = facts.claims;
+        let waits = facts.ours && facts.node.is_none() && !facts.phase.terminal();
+        self.note_nomination(index, facts.goes_to.filter(|_| waits));
         if !self.is_billed_as_noted(index) {
             self.release(index, changes);
             changes.to_settle.extend(place.map(|node| (index, node)));
@@ -350,6 +352,7 @@ impl ClusterState {
     fn remove_pod(&mut self, uid: &Text, changes: &mut Changes) {
         let Some(index) = self.pod_by_uid.remove(uid) else { return };
         self.left_claims.remove(&index);
+        self.note_nomination(index, None);
         self.release(index, changes);
         let workload = self.pods[index].workload;
         self.move_membership(index, workload, None, changes);

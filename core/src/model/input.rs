@@ -347,6 +347,9 @@ pub struct PodFacts {
     /// It is not bound, and `node` is where another scheduler nominated it: room is kept for it
     /// there from work of its own priority and lower.
     pub nominated: bool,
+    /// It is ours and waits, and its status nominates it for this node: a pod that is no gang goes
+    /// there if it fits there, whoever said so.
+    pub goes_to: Option<Text>,
     /// Life cycle.
     pub phase: PodPhase,
     /// `deletionTimestamp` is set; it holds what it holds until it is terminal or gone.

@@ -1,4 +1,4 @@
-//! Pods of other schedulers that are only nominated for a node.
+//! Pods of other schedulers that are only nominated for a node, and where our own are to go.
 //!
 //! Another scheduler made room for such a pod and comes for it, or changes its mind. It holds what
 //! it asks as if it were there, from work of its own priority and lower. Work of higher priority
@@ -9,12 +9,19 @@
 //! [`crate::rules::neighbours`]' to know, and what its claims mean for others,
 //! [`crate::rules::volume_restrictions`]'.
 //!
+//! A pod of ours that its status nominates for a node, be it an autoscaler that made that node or
+//! us who made room there, goes there where it fits, before all preferences. It holds nothing
+//! there, and whether it fits anywhere is not for its nomination to say: work that is alike is
+//! refused alike. Where it is to go is looked up once it has its flavors, for a pod that is no gang
+//! and whose queue has no quota of money.
+//!
 //! Cost: nothing where nobody is nominated; else, for each head, its node's accounts for each pod
 //! that the head goes before. Restart: derived from pods.
 
 use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{GangKey, Text};
 use crate::model::state::ClusterState;
 use crate::model::volumes::Choices;
 
@@ -25,6 +32,33 @@ use crate::model::volumes::Choices;
 pub struct Passed(Vec<(PodIdx, NodeIdx, Choices)>);
 
 impl ClusterState {
+    /// Notes for which node the status of a pod of ours that waits nominates it.
+    pub(super) fn note_nomination(&mut self, pod: PodIdx, node: Option<Text>) {
+        match node {
+            Some(node) => drop(self.nominations.insert(pod, node)),
+            None => drop(self.nominations.remove(&pod)),
+        }
+    }
+
+    /// The node for which its status nominates a pod of ours that is no gang.
+    pub(crate) fn nomination_of(&self, pod: PodIdx) -> Option<NodeIdx> {
+        let node = self.nominations.get(&pod)?;
+        let workload = self.pods[pod].workload?;
+        let alone = matches!(self.workloads[workload].id.key, GangKey::Pod(_));
+        self.room.find_node(node).filter(|_| alone)
+    }
+
+    /// Compares nominations with those who may have them.
+    ///
+    /// # Panics
+    /// When somebody has one who is gone, has ended, or is none of ours: that is our own error.
+    pub(super) fn recount_nominations(&self) {
+        for pod in self.nominations.keys() {
+            let pod = self.pods.get(*pod).expect("a pod is nominated that is gone");
+            assert!(pod.ours && pod.active(), "{} is nominated, and goes nowhere", pod.name);
+        }
+    }
+
     /// Takes the nominated pods off the accounts before which all members of a workload go that
     /// have no place yet, until [`ClusterState::restore_nominated`].
     pub(crate) fn pass_nominated(&mut self, workload: WorkloadIdx) -> Passed {
@@ -72,8 +106,8 @@ mod tests {
     use super::*;
     use crate::model::apply::Changes;
     use crate::model::input::{
-        CapacityType, GangKey, GangRef, GangSource, Input, Labels, NodeFacts, PodFacts, PodPhase,
-        PodShape, Wishes,
+        CapacityType, GangRef, GangSource, Input, Labels, NodeFacts, PodFacts, PodPhase, PodShape,
+        Wishes,
     };
     use crate::resources::CPU;
     use crate::time::Time;
@@ -104,6 +138,7 @@ mod tests {
             ours: true,
             node: None,
             nominated: false,
+            goes_to: None,
             phase: PodPhase::Pending,
             terminating: false,
             gated: false,

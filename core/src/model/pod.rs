@@ -106,6 +106,11 @@ impl Pod {
         self.place.is_none() && self.active() && !self.gated && !self.terminating
     }
 
+    /// Whether it has a place and keeps it: nobody deletes it.
+    pub fn stays(&self) -> bool {
+        self.place.is_some() && !self.terminating
+    }
+
     /// Its role in its gang, where it has one with a name.
     pub fn role(&self) -> Option<&Text> {
         self.gang.roles.as_ref()?.own.as_ref()

@@ -28,7 +28,7 @@ struct Pool {
     one: bool,
     /// Members of a replica.
     size: u32,
-    /// Members that have a place.
+    /// Members that have a place, those apart that are being deleted.
     placed: u32,
     /// Members that could have one.
     free: Vec<PodIdx>,
@@ -158,7 +158,8 @@ impl ClusterState {
         if pools.is_empty() {
             return pools;
         }
-        for (key, size) in self.placed(workload).filter_map(|pod| replica_of(&self.pods[pod])) {
+        let placed = self.placed(workload).map(|pod| &self.pods[pod]);
+        for (key, size) in placed.filter(|pod| pod.stays()).filter_map(replica_of) {
             pool_of(&mut pools, key, size).placed += 1;
             // A pod with a name takes the place that was kept for one without.
             if key.1.is_some() {

@@ -9,7 +9,8 @@
 //! ([`replicas`](super::replicas)). None of them can be left out, so whatever is chosen among them
 //! breaks no role. The others are extra members, as any that come late. A gang that lost members of
 //! a role which is below its own minimum by that is below its minimum whatever else of it runs:
-//! what runs and what its roles lack must run together.
+//! what runs and what its roles lack must run together. Members that are being deleted are lost
+//! already: whoever stands in for them is chosen without them.
 //!
 //! Cost: gangs without such minimums a look at one member; others a look at each.
 
@@ -38,8 +39,7 @@ impl ClusterState {
             return;
         };
         let members = entry.members.clone();
-        let placed = members.iter().filter(|pod| self.pods[**pod].place.is_some());
-        let placed = placed.count() as u32;
+        let placed = members.iter().filter(|pod| self.pods[**pod].stays()).count() as u32;
         let mut lacks = self.lacks(workload, &roles);
         let lacking = lacks.values().fold(0_u32, |sum, lacks| sum.saturating_add(*lacks));
         let stated = entry.min_member;
@@ -89,12 +89,12 @@ impl ClusterState {
         members.find(|pod| pod.counts())?.gang.roles.clone()
     }
 
-    /// How many members of each role have neither a place nor ended well and must run.
+    /// How many members of each role have neither a place to stay nor ended well and must run.
     fn lacks<'a>(&self, workload: WorkloadIdx, roles: &'a Roles) -> BTreeMap<&'a Text, u32> {
         let mut lacks: BTreeMap<&Text, u32> =
             roles.least.iter().map(|(role, least)| (role, *least)).collect();
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
-        let placed = members.filter(|pod| pod.place.is_some());
+        let placed = members.filter(|pod| pod.stays());
         for pod in placed.chain(self.ended_well(workload)) {
             if let Some(lacks) = pod.role().and_then(|role| lacks.get_mut(role)) {
                 *lacks = lacks.saturating_sub(1);

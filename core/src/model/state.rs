@@ -91,6 +91,8 @@ pub struct ClusterState {
     pub left_claims: BTreeSet<PodIdx>,
     /// Pods of other schedulers that hold a node for which they are only nominated, by priority.
     pub(super) nominated: BTreeSet<(i32, PodIdx)>,
+    /// Pods of ours that wait and that their status nominates for a node, with its name.
+    pub(super) nominations: BTreeMap<PodIdx, Text>,
     /// The last run of which pods were seen, of owners that were resumed.
     pub came: BTreeMap<Text, u32>,
     /// Claims of reserved work.
@@ -468,6 +470,7 @@ impl ClusterState {
         self.recount_claims();
         self.recount_claimed();
         self.recount_vacancies();
+        self.recount_nominations();
         self.recount_bills();
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         let ports = placed().map(|(_, pod, node)| (node, &*shape(pod).ports));

@@ -323,6 +323,7 @@ impl Facts<'_> {
             ours,
             node: pod.stands_on(&self.directory.scheduler).cloned(),
             nominated: pod.is_nominated(&self.directory.scheduler),
+            goes_to: pod.nominated().filter(|_| ours).cloned(),
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,

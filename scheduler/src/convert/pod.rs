@@ -195,7 +195,8 @@ impl PodDraft {
         self.node.is_none() && self.stands_on(scheduler).is_some()
     }
 
-    /// Node for which its scheduler nominated it, while it has none.
+    /// Node for which its scheduler, or whoever made the node for it, nominated it, while it has
+    /// none.
     pub fn nominated(&self) -> Option<&Text> {
         self.rare.as_ref()?.nominated.as_ref()
     }
@@ -538,6 +539,21 @@ mod tests {
         let bound = good(pod);
         assert_eq!((bound.shape.node_name.as_deref(), bound.node.as_deref()), (None, Some("n")));
         assert_eq!(bound.binding.expect("note").flavors.len(), 1);
+    }
+
+    #[test]
+    fn a_nomination_holds_room_for_others_and_none_for_ours() {
+        let mut pod = json!({ "metadata": { "name": "p" }, "spec": { "schedulerName": "capstan" },
+            "status": { "nominatedNodeName": "n" } });
+        let draft = good(pod.clone());
+        assert_eq!(draft.nominated().map(|node| &**node), Some("n"));
+        assert_eq!((draft.stands_on("capstan"), draft.is_nominated("capstan")), (None, false));
+        assert_eq!(draft.stands_on("other").map(|node| &**node), Some("n"));
+        assert!(draft.is_nominated("other"));
+        pod["spec"]["nodeName"] = json!("m");
+        assert_eq!(good(pod.clone()).nominated(), None, "it is over");
+        pod["spec"] = json!({ "schedulingGates": [{ "name": "g" }] });
+        assert_eq!(good(pod).nominated(), None, "it is on its way nowhere");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Contents {
             of_init.map(|(it, init)| contained(it, init.request.spec, init.sidecar)).collect();
         let limits = spec.resources.as_ref().map(|whole| requests::amounts(&whole.limits));
         let whole = asked.pod_level.zip(limits);
-        let whole = whole.map(|(request, limits)| Lists { requests: request.spec, limits });
+        let whole = whole.map(|(requests, limits)| Lists { requests, limits });
         let overhead = asked.overhead;
         let contents = Contents { containers, init_containers, whole, overhead, made };
         shared.contents.of(contents)
@@ -106,7 +106,8 @@ impl Contents {
         let whole = PodResources {
             containers: self.containers.iter().map(|it| one(&it.lists)).collect(),
             init_containers: self.init_containers.iter().map(init).collect(),
-            pod_level: self.whole.as_ref().map(one),
+            pod_level: self.whole.as_ref().map(|lists| of(lists).clone()),
+            of_whole: None,
             overhead,
             resize_infeasible: false,
         };

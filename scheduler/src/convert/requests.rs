@@ -10,7 +10,7 @@ use capstan_core::requests::{
     ContainerRequest, InitContainer, PodResources, ResizeStatus, counts_at_pod_level,
 };
 
-use crate::api::pod::{Container, ContainerStatus, PodSpec, PodStatus, Resources, is_true};
+use crate::api::pod::{Container, ContainerStatus, PodSpec, PodStatus, Resources};
 use crate::quantity::Quantity;
 
 /// Amounts of a resource list; below zero is zero.
@@ -30,31 +30,31 @@ pub fn defaulted(resources: &Resources) -> Amounts {
 
 /// What a pod's containers ask for.
 pub fn of_pod(spec: &PodSpec, status: &PodStatus) -> PodResources {
-    let request = |container: &Container, statuses: &[ContainerStatus]| ContainerRequest {
+    let request = |container: &Container| ContainerRequest {
         spec: defaulted(&container.resources),
-        resize: statuses.iter().find(|one| one.name == container.name).and_then(resize),
+        resize: status_of(container, status).and_then(resize),
     };
-    let infeasible = is_true(&status.conditions, "PodResizePending")
-        .is_some_and(|condition| condition.reason == "Infeasible");
+    let pending = status.conditions.iter().find(|one| one.kind == "PodResizePending");
     let mut pod = PodResources {
-        containers: spec
-            .containers
-            .iter()
-            .map(|container| request(container, &status.container_statuses))
-            .collect(),
+        containers: spec.containers.iter().map(request).collect(),
         init_containers: spec
             .init_containers
             .iter()
             .map(|container| InitContainer {
-                request: request(container, &status.init_container_statuses),
+                request: request(container),
                 sidecar: container.restart_policy.as_deref() == Some("Always"),
             })
             .collect(),
         pod_level: None,
+        of_whole: status.resources.as_ref().map(|actual| ResizeStatus {
+            allocated: amounts(&status.allocated_resources),
+            actual: amounts(&actual.requests),
+        }),
         overhead: amounts(&spec.overhead),
-        resize_infeasible: infeasible,
+        // Its status is not asked: kube-scheduler does not.
+        resize_infeasible: pending.is_some_and(|condition| condition.reason == "Infeasible"),
     };
-    pod.pod_level = spec.resources.as_ref().map(|resources| pod_level(resources, &pod, status));
+    pod.pod_level = spec.resources.as_ref().map(|resources| pod_level(resources, &pod));
     pod
 }
 
@@ -75,7 +75,7 @@ pub fn above_limit(spec: &PodSpec) -> Option<AboveLimit> {
 }
 
 /// Pod-level requests: a limit becomes one only where no container asks for the resource.
-fn pod_level(resources: &Resources, pod: &PodResources, status: &PodStatus) -> ContainerRequest {
+fn pod_level(resources: &Resources, pod: &PodResources) -> Amounts {
     let mut spec = amounts(&resources.requests);
     let asked = pod.of_containers();
     for (resource, limit) in amounts(&resources.limits) {
@@ -83,19 +83,22 @@ fn pod_level(resources: &Resources, pod: &PodResources, status: &PodStatus) -> C
             spec.entry(resource).or_insert(limit);
         }
     }
-    let resize = status.resources.as_ref().map(|actual| ResizeStatus {
-        allocated: amounts(&status.allocated_resources),
-        actual: amounts(&actual.requests),
-    });
-    ContainerRequest { spec, resize }
+    spec
 }
 
+/// The status of a container, wherever it stands: names are unique among all of them.
+fn status_of<'a>(container: &Container, status: &'a PodStatus) -> Option<&'a ContainerStatus> {
+    let mut all = status.container_statuses.iter().chain(&status.init_container_statuses);
+    all.find(|one| one.name == container.name)
+}
+
+/// What a status says of resources; `None`: nothing.
 fn resize(status: &ContainerStatus) -> Option<ResizeStatus> {
-    let actual = status.resources.as_ref()?;
-    Some(ResizeStatus {
-        allocated: amounts(&status.allocated_resources),
-        actual: amounts(&actual.requests),
-    })
+    let allocated = amounts(&status.allocated_resources);
+    let actual = status.resources.as_ref().map(|actual| amounts(&actual.requests));
+    let actual = actual.unwrap_or_default();
+    let said = !allocated.is_empty() || !actual.is_empty();
+    said.then_some(ResizeStatus { allocated, actual })
 }
 
 #[cfg(test)]
@@ -180,7 +183,49 @@ mod tests {
         let spec: PodSpec = serde_json::from_value(spec).expect("spec");
         let status: PodStatus = serde_json::from_value(status).expect("status");
         let pod = of_pod(&spec, &status);
-        assert_eq!(pod.held().get("cpu"), Some(&5));
+        assert_eq!(pod.held().get("cpu"), Some(&4), "and nothing of whom no status is shown of");
         assert_eq!(pod.effective().get("cpu"), Some(&10));
+    }
+
+    #[test]
+    fn a_resize_is_read_whichever_half_of_it_the_status_has() {
+        let held = |status: serde_json::Value| {
+            let spec = json!({
+                "initContainers": [{ "name": "i", "resources": { "requests": { "cpu": "2m" } } }],
+                "containers": [{ "name": "a", "resources": { "requests": { "cpu": "1m" } } }],
+            });
+            let spec: PodSpec = serde_json::from_value(spec).expect("spec");
+            let status: PodStatus = serde_json::from_value(status).expect("status");
+            of_pod(&spec, &status).held().get("cpu").copied()
+        };
+        let (six, none) = (json!({ "cpu": "6m" }), json!({}));
+        let one = json!({ "name": "a", "allocatedResources": six });
+        assert_eq!(held(json!({ "containerStatuses": [one] })), Some(6));
+        let one = json!({ "name": "a", "resources": { "requests": six } });
+        assert_eq!(held(json!({ "containerStatuses": [one] })), Some(6));
+        let empty = json!({ "name": "a", "allocatedResources": none, "resources": none });
+        assert_eq!(held(json!({ "containerStatuses": [empty] })), Some(2));
+        let init = json!({ "name": "i", "allocatedResources": six });
+        assert_eq!(held(json!({ "initContainerStatuses": [init] })), Some(6));
+        let whole = json!({ "allocatedResources": six, "resources": { "requests": six } });
+        assert_eq!(held(whole), Some(6));
+        assert_eq!(held(json!({ "allocatedResources": six })), Some(2));
+    }
+
+    #[test]
+    fn a_resize_that_cannot_be_is_that_whatever_the_status_of_its_condition() {
+        for (status, reason, want) in
+            [("True", "Infeasible", 4), ("False", "Infeasible", 4), ("True", "Deferred", 9)]
+        {
+            let condition =
+                json!({ "type": "PodResizePending", "status": status, "reason": reason });
+            let allocated = json!({ "name": "a", "allocatedResources": { "cpu": "4m" } });
+            let asked = json!({ "name": "a", "resources": { "requests": { "cpu": "9m" } } });
+            let spec = json!({ "containers": [asked] });
+            let spec: PodSpec = serde_json::from_value(spec).expect("spec");
+            let status = json!({ "conditions": [condition], "containerStatuses": [allocated] });
+            let status: PodStatus = serde_json::from_value(status).expect("status");
+            assert_eq!(of_pod(&spec, &status).held().get("cpu"), Some(&want));
+        }
     }
 }

@@ -199,6 +199,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         node: None,
         phase: PodPhase::Pending,
         nominated: false,
+        goes_to: None,
         terminating: false,
         gated: false,
         indexed: false,

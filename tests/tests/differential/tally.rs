@@ -11,7 +11,13 @@ use crate::verdict::{RULES, Rule, Verdict, concerned, refused_by};
 
 /// What kube-scheduler 1.37 does otherwise than 1.36, with which the cases were made that Capstan
 /// is held to: the rule, what it does, and what Capstan does about it.
-pub const SINCE: [(Rule, &str, &str); 2] = [
+pub const SINCE: [(Rule, &str, &str); 3] = [
+    (
+        "NodeResourcesFit",
+        "a resize counts by sums over containers, init containers among them, and by the pod's own \
+         status, not by the largest of each container",
+        "Capstan does the same, whatever the version",
+    ),
     (
         "NodeVolumeLimits",
         "a CSIDriver may keep pods with its volumes from nodes where it is not",

@@ -44,6 +44,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
         node: None,
         phase: PodPhase::Pending,
         nominated: false,
+        goes_to: None,
         terminating: false,
         gated: false,
         indexed: false,

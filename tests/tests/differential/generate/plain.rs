@@ -22,13 +22,13 @@ pub fn wish(seed: &mut Seed, nodes: &[String], pod: &mut Value) {
 /// What a pod with a place holds.
 pub fn held(seed: &mut Seed, pod: &mut Value, ported: &mut Vec<String>) {
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-    match seed.below(5) {
+    match seed.below(6) {
         0..=2 if !ported.contains(&node) => {
             ports(seed, pod);
             ported.push(node);
         }
         3 => resources(seed, pod),
-        4 => resized(seed, pod),
+        4 | 5 => resized(seed, pod),
         _ => {}
     }
 }
@@ -186,29 +186,68 @@ fn resources(seed: &mut Seed, pod: &mut Value) {
     }
 }
 
-/// A pod whose container is being resized, or will not be.
+/// A pod of which something is being resized, or will not be: a container or two, one that starts
+/// before them, the pod as a whole. Statuses say all of it, half, or nothing.
 fn resized(seed: &mut Seed, pod: &mut Value) {
-    let amounts = |cpu: &str| json!({"cpu": cpu, "memory": "16Mi"});
-    let cpus = ["50m", "200m", "400m"];
-    let (allocated, actual) = (*seed.pick(&cpus), *seed.pick(&cpus));
-    pod["status"] = json!({
-        "phase": "Running",
-        "containerStatuses": [{
-            "name": "main",
-            "image": "example/main",
-            "imageID": "",
-            "ready": true,
-            "restartCount": 0,
-            "allocatedResources": amounts(allocated),
-            "resources": {"requests": amounts(actual)},
-        }],
-    });
+    let spec = &mut pod["spec"];
+    let asks = |seed: &mut Seed| json!({"requests": amounts(seed)});
+    spec["containers"][0]["resources"] = asks(seed);
+    let mut main = vec![status_of(seed, "main")];
     if one_in(seed, 2) {
-        pod["status"]["conditions"] = json!([{
+        let other = json!({"name": "other", "image": "example/other", "resources": asks(seed)});
+        spec["containers"].as_array_mut().expect("a list").push(other);
+        main.push(status_of(seed, "other"));
+    }
+    let mut init = Vec::new();
+    if one_in(seed, 2) {
+        let mut first = json!({"name": "first", "image": "example/other", "resources": asks(seed)});
+        if one_in(seed, 2) {
+            first["restartPolicy"] = json!("Always");
+        }
+        spec["initContainers"] = json!([first]);
+        init.push(status_of(seed, "first"));
+    }
+    if one_in(seed, 4) {
+        // No container may ask for more than the pod as a whole, nor all of them together.
+        let whole = *seed.pick(&["1300m", "1500m"]);
+        spec["resources"] = json!({"requests": {"cpu": whole, "memory": "100Mi"}});
+    }
+    let mut status = json!({
+        "phase": "Running", "containerStatuses": main, "initContainerStatuses": init,
+    });
+    if one_in(seed, 3) {
+        status["resources"] = json!({"requests": amounts(seed)});
+    }
+    if one_in(seed, 3) {
+        status["allocatedResources"] = amounts(seed);
+    }
+    if one_in(seed, 2) {
+        status["conditions"] = json!([{
             "type": "PodResizePending", "status": "True",
             "reason": seed.pick(&["Infeasible", "Deferred"]),
         }]);
     }
+    pod["status"] = status;
+}
+
+fn amounts(seed: &mut Seed) -> Value {
+    json!({"cpu": seed.pick(&["50m", "200m", "400m"]), "memory": "16Mi"})
+}
+
+/// What the kubelet says of a container.
+fn status_of(seed: &mut Seed, name: &str) -> Value {
+    let mut status = json!({
+        "name": name, "image": "example/main", "imageID": "", "ready": true, "restartCount": 0,
+    });
+    let (allocated, actual) = (amounts(seed), amounts(seed));
+    let says = seed.below(6);
+    if says != 0 && says != 1 {
+        status["allocatedResources"] = allocated;
+    }
+    if says != 0 && says != 2 {
+        status["resources"] = json!({"requests": actual});
+    }
+    status
 }
 
 /// What kubelets have to declare.
