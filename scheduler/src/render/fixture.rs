@@ -144,7 +144,7 @@ pub fn short(asked: i64, left: i64) -> Reason {
                 left,
                 cohort: Some("research".into()),
                 own: 0,
-                debt: 0,
+                strait: None,
                 victims: NoVictims::TooFew,
             },
         }],

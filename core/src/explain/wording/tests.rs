@@ -54,9 +54,8 @@ fn short_of_own(
 ) -> FlavorProblem {
     let cohort = cohort.map(Text::from);
     let victims = if tried { NoVictims::TooFew } else { NoVictims::NotAsked };
-    let debt = 0;
-    let others = 0;
-    FlavorProblem::Short { resource: gpus(), asked, others, left, cohort, own, debt, victims }
+    let (others, strait) = (0, None);
+    FlavorProblem::Short { resource: gpus(), asked, others, left, cohort, own, strait, victims }
 }
 
 #[test]
