@@ -284,6 +284,7 @@ fn binding() -> Binding {
         amount: 32,
         used: 8,
         by: vec![("team-vision".into(), 8)],
+        others: None,
         until: Some(Time(NOW.0 + 20 * 60_000)),
     }
 }
