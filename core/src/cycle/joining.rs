@@ -71,7 +71,8 @@ impl Engine {
         };
         let Some(joining) = joining else { return false };
         let Joining { assignment, usage, victims, places } = joining;
-        let preemptions = self.preemptions(now, workload, &victims, &usage);
+        let needs = (&usage[..], &places.members[..]);
+        let preemptions = self.preemptions_for(now, workload, &victims, needs);
         for (victim, preemption) in victims.iter().zip(&preemptions) {
             round.claimed.insert(victim.workload);
             self.evict(now, victim.workload, preemption.clone());

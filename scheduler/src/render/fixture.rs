@@ -94,6 +94,7 @@ pub fn preemption() -> Preemption {
         lost_cost: Some(MicroUsd(2_400_000)),
         cohort: Some("research".into()),
         overspent: None,
+        bars: None,
     }
 }
 

@@ -260,6 +260,9 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             NodeRefusal::PodAffinity => (8, "pod affinity"),
             NodeRefusal::PriceUnknown => (9, "prices that nobody knows"),
             NodeRefusal::Flavor { lacks: Some(_), .. } => (10, "labels of topology levels"),
+            NodeRefusal::Storage(why) if !why.removable() && !why.of_pod() => {
+                (11, "volumes of its claims")
+            }
             NodeRefusal::Port { .. }
             | NodeRefusal::Spread { .. }
             | NodeRefusal::PodAntiAffinity { .. }
@@ -363,7 +366,8 @@ fn pod(nodes: &NodeShortage) -> &'static str {
 }
 
 /// The refusal that most nodes share; the first one among equals. What the pod's author excludes
-/// for good comes before what passes (a cordoned node would not do afterwards either).
+/// for good comes before what passes (a cordoned node would not do afterwards either), and what
+/// keeps it away whatever room there is before amounts.
 fn common_refusal(nodes: &NodeShortage) -> Option<(String, u32)> {
     if let Some((refusal, count)) = &nodes.unwanted {
         return Some((common_words(refusal), *count));

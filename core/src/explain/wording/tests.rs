@@ -513,6 +513,7 @@ fn preemptions_say_why_and_what_is_lost() {
         lost_cost: Some(MicroUsd(2_400_000)),
         cohort: cohort.map(Text::from),
         overspent: None,
+        bars: None,
     };
     let rows = [
         (PreemptionReason::InClusterQueue, "takes 8 GPUs in the same queue; priority 100 < 1000"),

@@ -204,6 +204,7 @@ fn preemption(victim: &str, preemptor: &str) -> Preemption {
         lost_cost: None,
         cohort: None,
         overspent: None,
+        bars: None,
     }
 }
 
