@@ -3,15 +3,13 @@
 //! Verdicts come best first, then refusals by name; neighbours that refuse for the same reason
 //! share a row, and what is beyond the cap is counted in kube-scheduler's words.
 
-use std::collections::BTreeMap;
-
 use capstan_core::explain::quantity::counted;
 use capstan_core::explain::reason::{NodeRefusal, Reason};
 use capstan_core::explain::view::{
     Binding, Change, NodeVerdict, PodExplanation, Position, Remedy, ScoreView, TermView,
     WorkloadExplanation, WorkloadView,
 };
-use capstan_core::explain::wording::nodes::kube_reason;
+use capstan_core::explain::wording::nodes::{counts, kube_reason};
 use capstan_core::explain::wording::obstacle_amounts;
 use capstan_core::plan::State;
 use capstan_core::time::Time;
@@ -294,20 +292,13 @@ fn histogram<'a>(verdicts: impl Iterator<Item = &'a NodeVerdict>, nodes: usize) 
 }
 
 fn kube_counts<'a>(verdicts: impl Iterator<Item = &'a NodeVerdict>) -> String {
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for verdict in verdicts {
-        let mut words: Vec<String> =
-            verdict.refusals.iter().map(|refusal| kube_reason(refusal).into_owned()).collect();
-        words.sort_unstable();
-        words.dedup();
-        for word in words {
-            *counts.entry(word).or_default() += 1;
-        }
-    }
-    let mut entries: Vec<String> =
-        counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
-    entries.sort();
-    entries.join(", ")
+    let each_once = |verdict: &'a NodeVerdict| {
+        let mut refusals: Vec<&NodeRefusal> = verdict.refusals.iter().collect();
+        refusals.sort_by_cached_key(|refusal| kube_reason(refusal));
+        refusals.dedup_by_key(|refusal| kube_reason(refusal));
+        refusals
+    };
+    counts(verdicts.flat_map(each_once).map(|refusal| (refusal, 1)))
 }
 
 /// Best score first, then what refuses, by name.
