@@ -135,7 +135,36 @@ fn sentence(words: &str) -> String {
 pub fn notes(explanation: &WorkloadExplanation) -> Vec<String> {
     let forecast = explanation.forecast.iter().map(|forecast| format!("It {forecast}"));
     let beyond = no_forecast(explanation).map(|why| format!("No start is forecast: {why}"));
-    forecast.chain(beyond).chain(workload_notes(&explanation.workload)).collect()
+    let nothing = nothing_starts_it(explanation);
+    let notes = workload_notes(&explanation.workload);
+    forecast.chain(beyond).chain(notes).chain(nothing).collect()
+}
+
+/// That there is no table of what would start it, and why.
+fn nothing_starts_it(explanation: &WorkloadExplanation) -> Option<String> {
+    let workload = &explanation.workload;
+    let waits = is_pending(workload) && explanation.remedies.is_empty();
+    let reason = workload.reason.as_ref().filter(|_| waits)?;
+    match (reason, reason.kind()) {
+        (Reason::BehindHead { head, .. }, _) => {
+            let name = short(head);
+            let away =
+                head.split_once('/').filter(|(namespace, _)| **namespace != *workload.namespace);
+            let there = away.map_or_else(String::new, |(namespace, _)| format!(" -n {namespace}"));
+            Some(format!(
+                "It starts after {head}: explain workload/{name}{there} tells what that lacks"
+            ))
+        }
+        (_, "quota" | "nodes" | "topology" | "flavor") => {
+            Some("Nothing that was tried would start it".to_owned())
+        }
+        (_, "queue" | "pods") => {
+            let waits = "Room and quota are not what it waits for";
+            Some(format!("{waits}: nothing was tried that would start it"))
+        }
+        // It starts by itself.
+        _ => None,
+    }
 }
 
 /// Why it has no forecast, if a bound is the reason.
