@@ -156,8 +156,8 @@ fn who_leaves_for_a_rule_is_told_that_rule_and_not_its_room() {
     let ground = nodes(&[("a", "a", 1), ("b", "a", 3)]);
     let there = [(hermit, "a"), (other.clone(), "b")];
     let (victim, because) = stopped(ground, &there, &urgent);
-    let words = "cannot go to b while it runs: 1 pod near whose anti-affinity excludes it; priority \
-                 0 < 9";
+    let words = "cannot go to b while it runs: 1 pod near whose anti-affinity excludes it; \
+                 priority 0 < 9";
     assert_eq!((victim.as_str(), because.as_str()), ("team/hermit", words));
     // Where it is the room that is needed, that is told as ever.
     let (victim, because) = stopped(nodes(&[("a", "a", 2)]), &[(other, "a")], &urgent);

@@ -215,9 +215,9 @@ impl Shared {
     }
 }
 
-/// Why members of a class that contend for claims, volumes or devices find no places, although nodes
-/// by themselves would hold them: what refuses the next once as many as go have places, the last of
-/// them never.
+/// Why members of a class that contend for claims, volumes or devices find no places, although
+/// nodes by themselves would hold them: what refuses the next once as many as go have places. Not
+/// all of them do, whatever is found here.
 pub fn shortage(
     txn: &mut Txn<'_>,
     (class, asked): Count,

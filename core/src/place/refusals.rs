@@ -114,8 +114,8 @@ fn most(kinds: BTreeMap<NodeRefusal, u32>) -> Option<(NodeRefusal, u32)> {
     kinds.into_iter().min_by_key(|(_, count)| Reverse(*count))
 }
 
-/// What else than room refuses nodes whose facts admit the pod; looked for only where pods around or
-/// volumes count.
+/// What else than room refuses nodes whose facts admit the pod; looked for only where pods around
+/// or volumes count.
 #[derive(Default)]
 struct Others {
     kinds: BTreeMap<NodeRefusal, u32>,

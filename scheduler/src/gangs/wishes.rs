@@ -226,8 +226,8 @@ mod tests {
         let two =
             |key: &str, name: &str| labels(&[("kueue.x-k8s.io/queue-name", "a"), (key, name)]);
         let (read, ignored) = asked(&[&two("capstan.sh/queue", "b")]);
-        let says = "capstan.sh/queue: \"b\" counts, and not \"a\", as kueue.x-k8s.io/queue-name has \
-                    it";
+        let says = "capstan.sh/queue: \"b\" counts, and not \"a\", as \
+                    kueue.x-k8s.io/queue-name has it";
         assert_eq!((read.wishes.queue.as_deref(), &*ignored[0]), (Some("b"), says));
         assert!(asked(&[&two("capstan.sh/queue", "a")]).1.is_empty(), "they agree");
         let owner = labels(&[("capstan.sh/queue", "b")]);
