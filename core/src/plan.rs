@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::explain::milestone::Milestone;
-use crate::explain::reason::{Overspent, Reason};
+use crate::explain::reason::{NodeRefusal, Overspent, Reason};
 use crate::model::input::{
     AllocatedDevice, Allocation, BindingNote, ClaimKey, NodeSelector, Readiness, ReadyWhen,
     RequestMapping, RequeueNote, ResourceClaimKey, Text, Toleration,
@@ -419,6 +419,17 @@ pub struct Preemption {
     pub cohort: Option<Text>,
     /// The soft budget that its queue has spent, for which it goes before others, when that is so.
     pub overspent: Option<Box<Overspent>>,
+    /// What it is stopped for where that is not what it holds.
+    pub bars: Option<Box<Bars>>,
+}
+
+/// A node that a preemptor cannot use while a victim runs, there or elsewhere, whatever is free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bars {
+    /// The node.
+    pub node: Text,
+    /// Why it refuses the preemptor.
+    pub by: NodeRefusal,
 }
 
 /// What a victim held of a resource.

@@ -81,7 +81,8 @@ impl Engine {
             Ok(joining) => joining,
             Err(late) => return late.map_or(Ok(false), Err),
         };
-        let preemptions = self.preemptions(now, workload, &victims, &usage);
+        let needs = (&usage[..], &places.members[..]);
+        let preemptions = self.preemptions_for(now, workload, &victims, needs);
         for (victim, preemption) in victims.iter().zip(&preemptions) {
             round.claimed.insert(victim.workload);
             self.evict(now, victim.workload, preemption.clone());

@@ -102,7 +102,8 @@ impl Engine {
         round: &mut Round,
     ) {
         let workload = entry.workload;
-        let preemptions = self.preemptions(now, workload, found, &entry.choice.usage);
+        let needs = (&entry.choice.usage[..], &places.members[..]);
+        let preemptions = self.preemptions_for(now, workload, found, needs);
         for (victim, preemption) in found.iter().zip(&preemptions) {
             round.claimed.insert(victim.workload);
             self.evict(now, victim.workload, preemption.clone());

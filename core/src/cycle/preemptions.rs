@@ -1,16 +1,24 @@
-//! What is told of preemptions: what each victim held, what of it was borrowed, what is lost.
+//! What is told of preemptions: what each victim held, what of it was borrowed, what is lost; and
+//! where it is not what one holds that is needed, which rule lets nobody in beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_topology::ResourceIdx;
+use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::engine::Engine;
 use crate::explain::quantity::USD_PER_HOUR;
-use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
-use crate::plan::{Freed, Preemption, PreemptionReason};
+use crate::explain::reason::NodeRefusal;
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::txn::Txn;
+use crate::plan::{Bars, Freed, Preemption, PreemptionReason};
 use crate::resources;
+use crate::rules;
 use crate::time::Time;
 use crate::victims::Victim;
+
+/// Victims of one preemptor of which it is looked at what rule they are in the way by, at most, and
+/// its members that are looked at for that: both are read by people.
+const LOOKS_MAX: usize = 16;
 
 /// What queues borrow beyond what was told of victims so far.
 type Borrowed = BTreeMap<(QueueIdx, FrIdx), i64>;
@@ -41,6 +49,81 @@ impl Engine {
             self.preemption(now, preemptor, victim, &wanted, &given_back)
         });
         told.collect()
+    }
+
+    /// The same, where members of the preemptor go to these places once the victims have left.
+    pub(super) fn preemptions_for(
+        &mut self,
+        now: Time,
+        preemptor: WorkloadIdx,
+        victims: &[Victim],
+        (usage, places): (&[(FrIdx, i64)], &[(PodIdx, NodeIdx)]),
+    ) -> Vec<Preemption> {
+        let mut told = self.preemptions(now, preemptor, victims, usage);
+        let bare =
+            |told: &Preemption| told.reason == PreemptionReason::Priority && told.bars.is_none();
+        if victims.len() > LOOKS_MAX || !told.iter().any(bare) {
+            return told;
+        }
+        let short = self.short_of_amounts(places);
+        let is_short = |node: NodeIdx| short.contains(&node);
+        for (at, told) in told.iter_mut().enumerate().filter(|(_, told)| bare(told)) {
+            let (state, victim) = (&self.state, victims[at].workload);
+            let stands = |pod: PodIdx| state.pods[pod].place.is_some_and(is_short);
+            if !state.placed(victim).any(stands) {
+                told.bars = self.barred(victims, at, places).map(Box::new);
+            }
+        }
+        told
+    }
+
+    /// Nodes where members with these places find too little free; how many pods there are is no
+    /// amount.
+    fn short_of_amounts(&self, places: &[(PodIdx, NodeIdx)]) -> BTreeSet<NodeIdx> {
+        let room = &self.state.room;
+        let mut asked: BTreeMap<(NodeIdx, ResourceIdx), i64> = BTreeMap::new();
+        for &(pod, node) in places {
+            let shape = room.shape(self.state.pods[pod].shape);
+            let request = room.ledger.request(shape.request).entries().iter();
+            for &(resource, amount) in request.filter(|(of, _)| *of != resources::PODS) {
+                resources::add(asked.entry((node, resource)).or_default(), amount);
+            }
+        }
+        let short = asked
+            .into_iter()
+            .filter(|((node, resource), amount)| room.ledger.free(*node, *resource) < *amount);
+        short.map(|((node, _), _)| node).collect()
+    }
+
+    /// What keeps a preemptor from its places while one victim runs and the others have left;
+    /// `None`: amounts, or nothing by itself.
+    fn barred(
+        &mut self,
+        victims: &[Victim],
+        at: usize,
+        places: &[(PodIdx, NodeIdx)],
+    ) -> Option<Bars> {
+        let profile = self.profile(None);
+        let mut txn = Txn::begin(&mut self.state);
+        for (_, other) in victims.iter().enumerate().filter(|(other, _)| *other != at) {
+            txn.remove_workload(other.workload);
+        }
+        let mut refusals = Vec::new();
+        for &(pod, node) in places.iter().take(LOOKS_MAX) {
+            let shape = txn.state().pods[pod].shape;
+            // That its facts admit the pod is known: it goes there.
+            let class = txn.class(shape, &[], profile);
+            txn.fresh(class);
+            let state = txn.state();
+            let question = state.classes.class(class).question(&state.room, node);
+            rules::refusals(&question, true, &mut refusals);
+            match refusals.drain(..).next() {
+                None => {}
+                Some(NodeRefusal::Insufficient { .. }) => return None,
+                Some(by) => return Some(Bars { node: state.room.node(node).name.clone(), by }),
+            }
+        }
+        None
     }
 
     fn preemption(
@@ -111,6 +194,7 @@ impl Engine {
             lost_cost: state.spent(victim.workload, now),
             cohort: facts.and_then(|facts| facts.cohort.clone()),
             overspent,
+            bars: None,
         }
     }
 

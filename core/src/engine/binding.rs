@@ -15,6 +15,7 @@ use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx};
 use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::quota::bound::Bound;
+use crate::resources;
 use crate::time::Time;
 
 /// Users of a limit that are named.
@@ -58,6 +59,7 @@ impl Engine {
         let quota = &self.state.quota;
         let (flavor, resource) = quota.fr(short.fr);
         let limit = if bound.borrowing { Limit::Borrowing } else { Limit::Quota };
+        let (by, others) = self.users(bound.node, short.fr);
         Some(Binding {
             holder: self.holder(bound.node)?,
             limit,
@@ -65,7 +67,8 @@ impl Engine {
             resource: self.state.room.resources.name(resource).clone(),
             amount: bound.amount,
             used: bound.used,
-            by: self.users(bound.node, short.fr),
+            by,
+            others,
             until,
         })
     }
@@ -89,8 +92,9 @@ impl Engine {
         })
     }
 
-    /// Who uses most of what a node has: not what a queue has for itself alone.
-    fn users(&self, top: QuotaIdx, fr: FrIdx) -> Vec<(Text, i64)> {
+    /// Who uses most of what a node has, not what a queue has for itself alone; how many others use
+    /// some, and how much.
+    fn users(&self, top: QuotaIdx, fr: FrIdx) -> (Vec<(Text, i64)>, Option<(u32, i64)>) {
         let quota = &self.state.quota;
         let used: BTreeMap<QuotaIdx, i64> = quota.tree.users_of(top, fr).into_iter().collect();
         let uses = quota.existing().filter_map(|(_, queue)| {
@@ -99,8 +103,9 @@ impl Engine {
         });
         let mut users: Vec<(Text, i64)> = uses.collect();
         users.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
-        users.truncate(USERS_MAX);
-        users
+        let rest = users.split_off(users.len().min(USERS_MAX));
+        let amount = resources::total(rest.iter().map(|(_, used)| *used));
+        (users, (!rest.is_empty()).then_some((rest.len() as u32, amount)))
     }
 
     /// When as much of a quota is left as is asked, if those that run end when they said.

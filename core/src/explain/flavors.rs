@@ -2,6 +2,7 @@
 
 use super::quantity::USD_PER_HOUR;
 use super::reason::{NoVictims, NodeShortage, SearchBound};
+use super::view::Holder;
 use crate::model::input::Text;
 
 /// Why one flavor did not take a pod set.
@@ -59,8 +60,8 @@ pub enum FlavorProblem {
         cohort: Option<Text>,
         /// Own quota that is not used, what others borrow of it included.
         own: i64,
-        /// By how much the whole tree is over-committed; above zero nothing is left.
-        debt: i64,
+        /// What leaves no more; `None`: just that others use what there is.
+        strait: Option<Box<Strait>>,
         /// Why nobody leaves for it.
         victims: NoVictims,
     },
@@ -87,6 +88,22 @@ pub enum FlavorProblem {
         gone: u32,
         /// The search for places ended before it had looked at all of them.
         ended: Option<SearchBound>,
+    },
+}
+
+/// What leaves a queue no more, where it is not just that others use what there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Strait {
+    /// The whole tree uses so much more than it has: nothing is left.
+    Debt(i64),
+    /// Somebody borrows no more, whatever others leave.
+    Borrowing {
+        /// Whose limit it is.
+        holder: Holder,
+        /// How much that may borrow.
+        limit: i64,
+        /// How much it borrows.
+        borrowed: i64,
     },
 }
 

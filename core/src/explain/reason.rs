@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-pub use super::flavors::{FlavorProblem, FlavorRefusal};
+pub use super::flavors::{FlavorProblem, FlavorRefusal, Strait};
 pub use super::overspent::Overspent;
 pub use super::refusal::NodeRefusal;
 pub use super::shortage::{Nearest, NodeShortage, SearchBound};

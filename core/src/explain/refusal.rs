@@ -97,10 +97,12 @@ pub enum NodeRefusal {
         /// The level of the flavor's Topology that it has no label of, if that is all.
         lacks: Option<Text>,
     },
-    /// A claim cannot be used as it is, wherever that would be.
+    /// A claim cannot be used as it is.
     ClaimUnusable {
         /// Why, with its name.
         problem: Text,
+        /// That is the claim's own fault: no node is looked at for it.
+        of_pod: bool,
     },
     /// A claim has devices that the node does not reach.
     ClaimElsewhere {
@@ -146,4 +148,15 @@ pub enum NodeRefusal {
         /// Name of the domain, where it has one.
         domain: Option<Text>,
     },
+}
+
+impl NodeRefusal {
+    /// Whether it is about the pod alone: no node takes it, whatever the node has.
+    pub fn of_pod(&self) -> bool {
+        match self {
+            NodeRefusal::Storage(refusal) => refusal.of_pod(),
+            NodeRefusal::ClaimUnusable { of_pod, .. } => *of_pod,
+            _ => false,
+        }
+    }
 }

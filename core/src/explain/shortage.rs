@@ -16,8 +16,8 @@ pub struct NodeShortage {
     pub refusals: Vec<(NodeRefusal, u32)>,
     /// The node that comes closest and the resource it lacks.
     pub nearest: Option<Nearest>,
-    /// Where the pod's author excludes every node of its flavors: by what most of them, and how
-    /// many, whatever else refuses those.
+    /// Where the pod's author excludes every node of its flavors, or no amount of room would open
+    /// any: by what most of them are closed, and how many, whatever else refuses those.
     pub unwanted: Option<(NodeRefusal, u32)>,
     /// As if this many workloads had left that may be preempted for it; 0: as things are.
     pub gone: u32,

@@ -40,14 +40,23 @@ pub fn flavor_shortage(
         let (slice, ended) = (Some(of.size), txn.ended(&[(class, asked)]));
         return FlavorProblem::Topology { level, asked, best: None, holds, slice, gone: 0, ended };
     }
+    // Slots of nodes do not add up where they are for the same volumes.
+    let share = asked > 1 && txn.state().classes.class(class).coupled();
     if let Some(level) = topology.required
         && room_for(txn.state(), class) >= u64::from(asked)
     {
         let (best, holds) = fullest(txn.state(), class, level);
-        let level = txn.state().room.levels[level.at()].clone();
-        let ended = txn.ended(&[(class, asked)]);
-        let slice = None;
-        return FlavorProblem::Topology { level, asked, best, holds, slice, gone: 0, ended };
+        if holds < asked || !share {
+            let level = txn.state().room.levels[level.at()].clone();
+            let ended = txn.ended(&[(class, asked)]);
+            let slice = None;
+            return FlavorProblem::Topology { level, asked, best, holds, slice, gone: 0, ended };
+        }
+    }
+    if share {
+        return common_claims::shortage(txn, (class, asked), topology, |txn, holds| {
+            nodes_short(txn, class, (asked, holds))
+        });
     }
     let holds = u32::try_from(room_for(txn.state(), class)).unwrap_or(u32::MAX);
     nodes_short(txn, class, (asked, holds))

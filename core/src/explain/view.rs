@@ -440,6 +440,8 @@ pub struct Binding {
     pub used: i64,
     /// Queues that use most of it, with how much, the largest first.
     pub by: Vec<(Text, i64)>,
+    /// How many others use some, and how much all of these.
+    pub others: Option<(u32, i64)>,
     /// When enough of it has come back, if what runs ends when its declared run time is over;
     /// `None`: nobody knows, or what is asked is more than all of it.
     pub until: Option<Time>,

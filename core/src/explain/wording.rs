@@ -477,10 +477,10 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
             let asked = format!("{asked} asked{}", by_others(resource, *others));
             format!("{queue} can never have more than {most}{noun}, {asked}")
         }
-        FlavorProblem::Short { resource, asked, others, left, cohort, own, debt, victims } => {
+        FlavorProblem::Short { resource, asked, others, left, cohort, own, strait, victims } => {
             let of = Of { queue, cohort: cohort.as_deref(), resource };
             let others = by_others(resource, *others);
-            let short = format!("{}{others}", of.short(*asked, *left, *own, *debt));
+            let short = format!("{}{others}", of.short(*asked, *left, *own, strait.as_deref()));
             match victims {
                 NoVictims::TooFew | NoVictims::AboveNominal { .. } if !whole => short,
                 victims => format!("{short}{}", no_victims(victims)),

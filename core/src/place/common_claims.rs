@@ -215,8 +215,9 @@ impl Shared {
     }
 }
 
-/// Why members of a class that contend for claims or devices find no places, although nodes by
-/// themselves would hold them: what refuses the next once as many as go have places.
+/// Why members of a class that contend for claims, volumes or devices find no places, although
+/// nodes by themselves would hold them: what refuses the next once as many as go have places. Not
+/// all of them do, whatever is found here.
 pub fn shortage(
     txn: &mut Txn<'_>,
     (class, asked): Count,
@@ -232,9 +233,11 @@ pub fn shortage(
     roomy.retain(|(Reverse(slots), _)| *slots > 0);
     let mut best = (0, 0);
     // Without a claim that all need, it matters little where the first one is.
-    let looks = if any(txn.state(), class) { LOOKS_MAX } else { 1 };
+    let (state, others) = (txn.state(), asked.saturating_sub(1));
+    let share = any(state, class) || state.classes.class(class).coupled();
+    let looks = if share { LOOKS_MAX } else { 1 };
     for (_, position) in roomy.into_iter().take(looks) {
-        let placed = fill(txn, (class, asked), position, topology);
+        let placed = fill(txn, (class, others), position, topology);
         txn.rollback_to(start);
         if placed > best.0 {
             best = (placed, position);

@@ -25,13 +25,15 @@ pub struct Refusals {
     /// The node that comes closest and what it lacks.
     pub nearest: Option<Nearest>,
     /// Where the pod's author excludes every node of its flavors: by what most of them, and how
-    /// many, whatever else refuses those.
+    /// many, whatever else refuses those. The same where nodes lack amounts, and each of them, and
+    /// of those that do not, refuses for something else, too: no amount would help.
     pub unwanted: Option<(NodeRefusal, u32)>,
 }
 
-/// How close a node comes: whether it lacks amounts only, whether it could hold one at all, the
-/// share that it has of what it lacks most, in millionths, then the first by name.
-type Closeness = (bool, bool, i128, Reverse<u32>);
+/// How close a node comes: whether nothing but room keeps the pod away, whether it lacks amounts
+/// only, whether it could hold one at all, the share that it has of what it lacks most, in
+/// millionths, then the first by name.
+type Closeness = (bool, bool, bool, i128, Reverse<u32>);
 
 /// Counts refusals over all nodes and finds the one that comes closest.
 pub fn count(room: &Room, class: &Class) -> Refusals {
@@ -39,21 +41,25 @@ pub fn count(room: &Room, class: &Class) -> Refusals {
     let mut kinds: BTreeMap<NodeRefusal, u32> = BTreeMap::new();
     let mut closest: Option<(Closeness, Nearest)> = None;
     let (mut refusals, mut wishes) = (Vec::new(), Some(Wishes::default()));
+    let mut others = Others::default();
     for &node in room.tree.order() {
         nodes += 1;
-        let question = class.question(room, node);
+        let mut question = class.question(room, node);
         let known = class.knows(room, node);
         if wishes.as_mut().is_some_and(|wishes| known || !wishes.exclude(&question)) {
             wishes = None;
         }
         rules::refusals(&question, known, &mut refusals);
         if refusals.is_empty() {
-            let beside = rules::slots(&question);
-            rules::refusals(&Question { beside, ..question }, true, &mut refusals);
+            question.beside = rules::slots(&question);
+            rules::refusals(&question, true, &mut refusals);
         }
-        if let Some((at, could, share)) = most_lacking(&refusals) {
+        let lacks = most_lacking(&refusals);
+        let said = if known { &refusals[..] } else { &[] };
+        let alone = !others.refuse(&question, lacks.is_some(), said);
+        if let Some((at, could, share)) = lacks {
             let amounts = refusals.iter().all(is_amount);
-            let closeness = (amounts, could, share, Reverse(room.node(node).rank));
+            let closeness = (alone, amounts, could, share, Reverse(room.node(node).rank));
             if closest.as_ref().is_none_or(|(known, _)| closeness > *known)
                 && let NodeRefusal::Insufficient { resource, asked, free, .. } = &refusals[at]
             {
@@ -70,8 +76,11 @@ pub fn count(room: &Room, class: &Class) -> Refusals {
             }
         }
     }
-    let nearest = closest.map(|(_, nearest)| nearest);
+    // Where no node lacks room alone, none is near.
+    let near = closest.as_ref().is_some_and(|((alone, ..), _)| *alone);
     let unwanted = wishes.and_then(Wishes::most);
+    let unwanted = unwanted.or_else(|| most(others.kinds).filter(|_| closest.is_some() && !near));
+    let nearest = closest.map(|(_, nearest)| nearest).filter(|_| near);
     Refusals { nodes, kinds: kinds.into_iter().collect(), nearest, unwanted }
 }
 
@@ -95,9 +104,41 @@ impl Wishes {
         true
     }
 
-    /// By what most are; the first among equals.
     fn most(self) -> Option<(NodeRefusal, u32)> {
-        self.kinds.into_iter().min_by_key(|(_, count)| Reverse(*count))
+        most(self.kinds)
+    }
+}
+
+/// By what most nodes are refused; the first among equals.
+fn most(kinds: BTreeMap<NodeRefusal, u32>) -> Option<(NodeRefusal, u32)> {
+    kinds.into_iter().min_by_key(|(_, count)| Reverse(*count))
+}
+
+/// What else than room refuses nodes whose facts admit the pod; looked for only where pods around
+/// or volumes count.
+#[derive(Default)]
+struct Others {
+    kinds: BTreeMap<NodeRefusal, u32>,
+    scratch: Vec<NodeRefusal>,
+}
+
+impl Others {
+    /// Notes what refuses a node beside its lack of amounts, or else what it `said`; `false`:
+    /// nothing does.
+    fn refuse(&mut self, question: &Question<'_>, lacks: bool, said: &[NodeRefusal]) -> bool {
+        if question.neighbours.is_none() && question.volumes.is_none() {
+            return false;
+        }
+        let other = match lacks {
+            true => {
+                rules::but_for_room(question, &mut self.scratch);
+                self.scratch.drain(..).next()
+            }
+            false => said.first().cloned(),
+        };
+        let Some(other) = other else { return false };
+        *self.kinds.entry(kind_of(other)).or_default() += 1;
+        true
     }
 }
 

@@ -10,8 +10,9 @@
 
 use capstan_topology::ResourceIdx;
 
-use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, Reason};
-use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, Reason, Strait};
+use crate::explain::view::Holder;
+use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{Fungibility, PreemptReclaim, PreemptWithin, Text};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
@@ -227,10 +228,26 @@ pub fn shortage(
             left,
             cohort: slot.facts.as_ref().and_then(|facts| facts.cohort.clone()),
             own: tree.unused(node, fr),
-            debt: tree.debt(node, fr),
+            strait: strait(state, node, fr),
             victims: NoVictims::NotAsked,
         },
     })
+}
+
+/// What leaves a queue no more of something, where it is not just that others use what there is.
+fn strait(state: &ClusterState, queue: QuotaIdx, fr: FrIdx) -> Option<Box<Strait>> {
+    let tree = &state.quota.tree;
+    let debt = tree.debt(queue, fr);
+    if debt > 0 {
+        return Some(Box::new(Strait::Debt(debt)));
+    }
+    let bound = Some(tree.bound(queue, fr)).filter(|bound| bound.borrowing)?;
+    let (name, is_cohort) = state.quota.name_of(bound.node)?;
+    let holder = match is_cohort {
+        true => Holder::Cohort(name.clone()),
+        false => Holder::Queue(name.clone()),
+    };
+    Some(Box::new(Strait::Borrowing { holder, limit: bound.amount, borrowed: bound.used }))
 }
 
 /// Whether every resource asked that counts is in some group. `pods` need not be.

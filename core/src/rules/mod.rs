@@ -102,6 +102,9 @@ const fn apart(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
     Rule { name, reads: Reads::Holdings, check, slots: None }
 }
 
+/// The rule that looks at amounts.
+const ROOM: &str = "NodeResourcesFit";
+
 /// All rules in order.
 pub const TABLE: [Rule; 17] = [
     facts("NodeUnschedulable", unschedulable::check),
@@ -118,7 +121,7 @@ pub const TABLE: [Rule; 17] = [
         slots: Some(node_ports::slots),
     },
     Rule {
-        name: "NodeResourcesFit",
+        name: ROOM,
         reads: Reads::Holdings,
         check: resources_fit::check,
         slots: Some(resources_fit::slots),
@@ -209,6 +212,18 @@ pub fn refusing(question: &Question<'_>) -> u32 {
         u32::from(!found.is_empty())
     };
     TABLE.iter().enumerate().fold(0, |all, (at, rule)| all | (refuses(rule) << at))
+}
+
+/// Refusals of the first rule that refuses whatever amounts are free, as things are. The rules that
+/// read only facts are known to accept.
+pub fn but_for_room(question: &Question<'_>, found: &mut Vec<NodeRefusal>) {
+    found.clear();
+    for rule in TABLE.iter().filter(|rule| rule.reads == Reads::Holdings && rule.name != ROOM) {
+        (rule.check)(question, found);
+        if !found.is_empty() {
+            return;
+        }
+    }
 }
 
 /// Refusals of the first rule that refuses; empty: the node is feasible.

@@ -69,6 +69,13 @@ pub fn malformed(key: &str, value: &str, wanted: &str) -> Text {
     format!("{key}: {shown:?} is not {wanted}; it is ignored").into()
 }
 
+/// What is said of a value that counts although another key says something else.
+pub fn contradicted((key, value): (&str, &str), (other, says): (&str, &str)) -> Text {
+    let shown = |value: &str| value.chars().take(60).collect::<String>();
+    let (value, says) = (shown(value), shown(says));
+    format!("{key}: {value:?} counts, and not {says:?}, as {other} has it").into()
+}
+
 /// The binding annotations of a pod.
 pub fn annotations(note: &BindingNote) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();

@@ -29,6 +29,9 @@ pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
             ignored.push(odd);
         }
     }
+    let names =
+        [(keys::QUEUE, keys::KUEUE_QUEUE), (keys::PRIORITY_CLASS, keys::KUEUE_PRIORITY_CLASS)];
+    ignored.extend(names.iter().filter_map(|(key, alias)| contradicted(chain, key, alias)));
     let expected_runtime = run_time(chain, keys::EXPECTED_RUNTIME, ignored);
     let max_runtime =
         run_time(chain, keys::MAX_RUNTIME, ignored).or_else(|| kueues_run_time(chain, ignored));
@@ -85,6 +88,14 @@ pub fn queue(chain: &[&Marks]) -> Option<Text> {
 fn named(chain: &[&Marks], key: &str, alias: &str) -> Option<Text> {
     let at = |marks: &&Marks| marks.any(key).or_else(|| marks.any(alias)).cloned();
     chain.iter().find_map(at).filter(|name| !name.is_empty())
+}
+
+/// That the object whose name counts has another one under the alias.
+fn contradicted(chain: &[&Marks], key: &str, alias: &str) -> Option<Text> {
+    let named = |marks: &&&Marks| marks.any(key).is_some() || marks.any(alias).is_some();
+    let marks = chain.iter().find(named)?;
+    let (ours, other) = (marks.any(key)?, marks.any(alias)?);
+    (ours != other).then(|| note::contradicted((key, &**ours), (alias, &**other)))
 }
 
 /// Our annotations hold for the whole gang; Kueue's for each pod set by itself.
@@ -208,6 +219,19 @@ mod tests {
         let mut both = pod.clone();
         both.annotations = pairs(&[("capstan.sh/queue", "ours")]);
         assert_eq!(asked(&[&both]).0.wishes.queue.as_deref(), Some("ours"));
+    }
+
+    #[test]
+    fn who_names_two_queues_is_told_which_counts() {
+        let two =
+            |key: &str, name: &str| labels(&[("kueue.x-k8s.io/queue-name", "a"), (key, name)]);
+        let (read, ignored) = asked(&[&two("capstan.sh/queue", "b")]);
+        let says = "capstan.sh/queue: \"b\" counts, and not \"a\", as \
+                    kueue.x-k8s.io/queue-name has it";
+        assert_eq!((read.wishes.queue.as_deref(), &*ignored[0]), (Some("b"), says));
+        assert!(asked(&[&two("capstan.sh/queue", "a")]).1.is_empty(), "they agree");
+        let owner = labels(&[("capstan.sh/queue", "b")]);
+        assert!(asked(&[&two("app", "x"), &owner]).1.is_empty(), "the nearer one counts");
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
             left: 4,
             cohort: None,
             own: 4,
-            debt: 0,
+            strait: None,
             victims: NoVictims::NotAsked,
         }
     }

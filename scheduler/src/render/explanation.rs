@@ -3,15 +3,13 @@
 //! Verdicts come best first, then refusals by name; neighbours that refuse for the same reason
 //! share a row, and what is beyond the cap is counted in kube-scheduler's words.
 
-use std::collections::BTreeMap;
-
 use capstan_core::explain::quantity::counted;
 use capstan_core::explain::reason::{NodeRefusal, Reason};
 use capstan_core::explain::view::{
     Binding, Change, NodeVerdict, PodExplanation, Position, Remedy, ScoreView, TermView,
     WorkloadExplanation, WorkloadView,
 };
-use capstan_core::explain::wording::nodes::kube_reason;
+use capstan_core::explain::wording::nodes::{counts, kube_reason};
 use capstan_core::explain::wording::obstacle_amounts;
 use capstan_core::plan::State;
 use capstan_core::time::Time;
@@ -138,7 +136,36 @@ fn sentence(words: &str) -> String {
 pub fn notes(explanation: &WorkloadExplanation) -> Vec<String> {
     let forecast = explanation.forecast.iter().map(|forecast| format!("It {forecast}"));
     let beyond = no_forecast(explanation).map(|why| format!("No start is forecast: {why}"));
-    forecast.chain(beyond).chain(workload_notes(&explanation.workload)).collect()
+    let nothing = nothing_starts_it(explanation);
+    let notes = workload_notes(&explanation.workload);
+    forecast.chain(beyond).chain(notes).chain(nothing).collect()
+}
+
+/// That there is no table of what would start it, and why.
+fn nothing_starts_it(explanation: &WorkloadExplanation) -> Option<String> {
+    let workload = &explanation.workload;
+    let waits = is_pending(workload) && explanation.remedies.is_empty();
+    let reason = workload.reason.as_ref().filter(|_| waits)?;
+    match (reason, reason.kind()) {
+        (Reason::BehindHead { head, .. }, _) => {
+            let name = short(head);
+            let away =
+                head.split_once('/').filter(|(namespace, _)| **namespace != *workload.namespace);
+            let there = away.map_or_else(String::new, |(namespace, _)| format!(" -n {namespace}"));
+            Some(format!(
+                "It starts after {head}: explain workload/{name}{there} tells what that lacks"
+            ))
+        }
+        (_, "quota" | "nodes" | "topology" | "flavor") => {
+            Some("Nothing that was tried would start it".to_owned())
+        }
+        (_, "queue" | "pods") => {
+            let waits = "Room and quota are not what it waits for";
+            Some(format!("{waits}: nothing was tried that would start it"))
+        }
+        // It starts by itself.
+        _ => None,
+    }
 }
 
 /// Why it has no forecast, if a bound is the reason.
@@ -295,20 +322,13 @@ fn histogram<'a>(verdicts: impl Iterator<Item = &'a NodeVerdict>, nodes: usize) 
 }
 
 fn kube_counts<'a>(verdicts: impl Iterator<Item = &'a NodeVerdict>) -> String {
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for verdict in verdicts {
-        let mut words: Vec<String> =
-            verdict.refusals.iter().map(|refusal| kube_reason(refusal).into_owned()).collect();
-        words.sort_unstable();
-        words.dedup();
-        for word in words {
-            *counts.entry(word).or_default() += 1;
-        }
-    }
-    let mut entries: Vec<String> =
-        counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
-    entries.sort();
-    entries.join(", ")
+    let each_once = |verdict: &'a NodeVerdict| {
+        let mut refusals: Vec<&NodeRefusal> = verdict.refusals.iter().collect();
+        refusals.sort_by_cached_key(|refusal| kube_reason(refusal));
+        refusals.dedup_by_key(|refusal| kube_reason(refusal));
+        refusals
+    };
+    counts(verdicts.flat_map(each_once).map(|refusal| (refusal, 1)))
 }
 
 /// Best score first, then what refuses, by name.

@@ -95,6 +95,7 @@ pub fn preemption() -> Preemption {
         lost_cost: Some(MicroUsd(2_400_000)),
         cohort: Some("research".into()),
         overspent: None,
+        bars: None,
     }
 }
 
@@ -145,7 +146,7 @@ pub fn short(asked: i64, left: i64) -> Reason {
                 left,
                 cohort: Some("research".into()),
                 own: 0,
-                debt: 0,
+                strait: None,
                 victims: NoVictims::TooFew,
             },
         }],
@@ -285,6 +286,7 @@ fn binding() -> Binding {
         amount: 32,
         used: 8,
         by: vec![("team-vision".into(), 8)],
+        others: None,
         until: Some(Time(NOW.0 + 20 * 60_000)),
     }
 }

@@ -278,6 +278,7 @@ fn obstacle_object(obstacle: &Obstacle) -> Value {
 fn binding_object(binding: &Binding) -> Value {
     let (kind, name) = holder_names(&binding.holder);
     let users = binding.by.iter().map(|(queue, used)| json!({"name": &**queue, "used": used}));
+    let others = binding.others.map(|(queues, used)| json!({"queues": queues, "used": used}));
     json!({
         "kind": kind,
         "name": name,
@@ -287,6 +288,7 @@ fn binding_object(binding: &Binding) -> Value {
         "amount": binding.amount,
         "used": binding.used,
         "usedBy": users.collect::<Vec<_>>(),
+        "usedByOthers": others,
         "until": binding.until.map(rfc3339),
         "message": binding.to_string(),
     })

@@ -86,6 +86,28 @@ fn an_explained_workload_as_text() {
 }
 
 #[test]
+fn that_nothing_would_start_it_is_said() {
+    let mut explained = explained();
+    let mut said = |reason: Reason| {
+        explained.explanation.remedies.clear();
+        explained.explanation.workload.reason = Some(reason);
+        plain(&text::workload(&explained)).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let nothing = "Nothing that was tried would start it.";
+    assert!(said(fixture::short(32, 24)).contains(nothing));
+    let other = "Room and quota are not what it waits for: nothing was tried that would start it.";
+    let stopped = Reason::Inactive { cluster_queue: "q".into(), why: Inactive::Stopped };
+    assert!(said(stopped).contains(other));
+    let behind = |head: &str| Reason::BehindHead { head: head.into(), queue: "q".into() };
+    let tells = "It starts after language/a: explain workload/a tells what that lacks.";
+    assert!(said(behind("language/a")).contains(tells));
+    let tells = "It starts after vision/a: explain workload/a -n vision tells what that lacks.";
+    assert!(said(behind("vision/a")).contains(tells));
+    assert!(!said(Reason::WaitingForVictims { victims: 1 }).contains("tried"), "it starts then");
+    assert!(!plain(&text::workload(&self::explained())).contains(nothing), "there are ways");
+}
+
+#[test]
 fn an_explained_pod_as_text() {
     let fits = text::pod(&explained_pod(fixture::verdicts()));
     expect_file!["snapshots/pod-fits.txt"].assert_eq(&plain(&fits));

@@ -52,9 +52,12 @@ impl Preemption {
             PreemptionReason::InCohortFairSharing => {
                 format!("takes {} from the larger share; {priorities}", self.held(false))
             }
-            PreemptionReason::Priority => {
-                format!("needs its room, {}; {priorities}", self.held(false))
-            }
+            PreemptionReason::Priority => match &self.bars {
+                Some(bars) => {
+                    format!("cannot go to {} while it runs: {}; {priorities}", bars.node, bars.by)
+                }
+                None => format!("needs its room, {}; {priorities}", self.held(false)),
+            },
             PreemptionReason::PodsReadyTimeout { have: 0, need, waited } => {
                 let pods = if need == 1 { "pod" } else { "pods" };
                 format!("none of its {need} {pods} came within {waited}")
@@ -260,5 +263,37 @@ fn listed(mut words: Vec<String>) -> String {
     match words.is_empty() {
         true => last,
         false => format!("{} and {last}", words.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::reason::{NodeRefusal, StorageRefusal};
+    use crate::plan::Bars;
+    use crate::time::Span;
+
+    #[test]
+    fn who_is_in_the_way_by_a_rule_is_not_said_to_hold_room() {
+        let volumes = StorageRefusal::TooManyVolumes { driver: "csi.x".into(), limit: 1 };
+        let bars = Bars { node: "n1".into(), by: NodeRefusal::Storage(volumes) };
+        let mut preemption = Preemption {
+            victim: "default/v".into(),
+            preemptor: "default/h".into(),
+            reason: PreemptionReason::Priority,
+            victim_priority: 0,
+            preemptor_priority: 9,
+            frees: vec![Freed { resource: "cpu".into(), amount: 1_000, borrowed: 0 }],
+            lost: Span::minutes(1),
+            lost_cost: None,
+            cohort: None,
+            overspent: None,
+            bars: Some(Box::new(bars)),
+        };
+        let words = "cannot go to n1 while it runs: attaches 1 volume of csi.x at most; \
+                     priority 0 < 9";
+        assert_eq!(preemption.because(), words);
+        preemption.bars = None;
+        assert_eq!(preemption.because(), "needs its room, 1 cpu; priority 0 < 9");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::explain::quantity::{amount, quantity};
+use crate::explain::quantity::{amount, counted, quantity};
 use crate::explain::view::{Binding, Holder, Limit};
 
 impl fmt::Display for Holder {
@@ -46,7 +46,14 @@ impl fmt::Display for Binding {
         }
         let of =
             |(queue, used): &(_, i64)| format!("{queue} ({})", quantity(&self.resource, *used));
-        write!(out, " by {}", self.by.iter().map(of).collect::<Vec<_>>().join(", "))
+        write!(out, " by {}", self.by.iter().map(of).collect::<Vec<_>>().join(", "))?;
+        match self.others {
+            Some((queues, used)) => {
+                let queues = counted(queues.into(), "other queue");
+                write!(out, " and {queues} ({})", quantity(&self.resource, used))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -64,12 +71,17 @@ mod tests {
             amount,
             used,
             by: by.iter().map(|(queue, used)| ((*queue).into(), *used)).collect(),
+            others: None,
             until: None,
         };
         let all = Holder::Cohort("all".into());
         let shared = binding(all.clone(), Limit::Quota, 32, 24, &[("b", 20), ("a", 4)]);
         let words = "quota of cohort all: 32 GPUs (flavor a100), 24 used by b (20), a (4)";
         assert_eq!(shared.to_string(), words);
+        let more = Binding { used: 31, others: Some((3, 7)), ..shared };
+        let words = "quota of cohort all: 32 GPUs (flavor a100), 31 used by b (20), a (4) and 3 \
+                     other queues (7)";
+        assert_eq!(more.to_string(), words);
         let own = binding(Holder::Queue("a".into()), Limit::Quota, 8, 6, &[("a", 6)]);
         assert_eq!(own.to_string(), "quota of a: 8 GPUs (flavor a100), 6 used");
         let limit = binding(all, Limit::Borrowing, 1, 1, &[("a", 4)]);

@@ -48,7 +48,7 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
         NodeRefusal::Flavor { lacks: Some(_), .. } => {
             "node(s) lacked a level of the chosen flavor's topology"
         }
-        NodeRefusal::ClaimUnusable { problem } => return Cow::Owned(problem.to_string()),
+        NodeRefusal::ClaimUnusable { problem, .. } => return Cow::Owned(problem.to_string()),
         NodeRefusal::ClaimElsewhere { .. } | NodeRefusal::ClaimUnready { .. } => {
             "resourceclaim not available on the node"
         }
@@ -103,7 +103,7 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         NodeRefusal::Flavor { flavor, lacks: Some(level) } => {
             format!("no label {level}, a level of the topology of flavor {flavor}")
         }
-        NodeRefusal::ClaimUnusable { problem } => problem.to_string(),
+        NodeRefusal::ClaimUnusable { problem, .. } => problem.to_string(),
         NodeRefusal::ClaimElsewhere { claim } => {
             format!("claim {claim} has devices that it does not reach")
         }
@@ -190,24 +190,26 @@ pub(super) fn even_then(gone: u32) -> String {
 
 /// The same without the full stop, for use inside a sentence.
 pub(super) fn histogram_entries(nodes: &NodeShortage) -> String {
-    // What is wrong with the pod itself keeps it from looking at any node.
-    let of_pod = nodes.refusals.iter().find_map(|(refusal, _)| match refusal {
-        NodeRefusal::Storage(refusal) if refusal.of_pod() => Some(refusal),
-        _ => None,
-    });
-    if let Some(refusal) = of_pod {
-        let words = storage::kube_reason(refusal);
-        return format!("0/{} nodes are available: {words}", nodes.nodes);
-    }
+    let refusals = nodes.refusals.iter().map(|(refusal, count)| (refusal, *count));
+    format!("0/{} nodes are available: {}", nodes.nodes, counts(refusals))
+}
+
+/// Refusals, each with a number of nodes, as kube-scheduler counts them. What is wrong with the pod
+/// itself keeps it from looking at any node, and stands alone.
+pub fn counts<'a>(refusals: impl Iterator<Item = (&'a NodeRefusal, u32)>) -> String {
     let mut counts: BTreeMap<Cow<'static, str>, u64> = BTreeMap::new();
-    for (refusal, count) in &nodes.refusals {
-        *counts.entry(kube_reason(refusal)).or_default() += u64::from(*count);
+    for (refusal, count) in refusals {
+        let words = kube_reason(refusal);
+        if refusal.of_pod() {
+            return words.into_owned();
+        }
+        *counts.entry(words).or_default() += u64::from(count);
     }
     // kube-scheduler sorts the finished entries as strings, count first.
     let mut entries: Vec<String> =
         counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
     entries.sort();
-    format!("0/{} nodes are available: {}", nodes.nodes, entries.join(", "))
+    entries.join(", ")
 }
 
 /// Columns that a headline may take, as far as names allow.
@@ -260,6 +262,9 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             NodeRefusal::PodAffinity => (8, "pod affinity"),
             NodeRefusal::PriceUnknown => (9, "prices that nobody knows"),
             NodeRefusal::Flavor { lacks: Some(_), .. } => (10, "labels of topology levels"),
+            NodeRefusal::Storage(why) if !why.removable() && !why.of_pod() => {
+                (11, "volumes of its claims")
+            }
             NodeRefusal::Port { .. }
             | NodeRefusal::Spread { .. }
             | NodeRefusal::PodAntiAffinity { .. }
@@ -363,7 +368,8 @@ fn pod(nodes: &NodeShortage) -> &'static str {
 }
 
 /// The refusal that most nodes share; the first one among equals. What the pod's author excludes
-/// for good comes before what passes (a cordoned node would not do afterwards either).
+/// for good comes before what passes (a cordoned node would not do afterwards either), and what
+/// keeps it away whatever room there is before amounts.
 fn common_refusal(nodes: &NodeShortage) -> Option<(String, u32)> {
     if let Some((refusal, count)) = &nodes.unwanted {
         return Some((common_words(refusal), *count));
@@ -507,6 +513,18 @@ mod tests {
             assert_eq!(refusal.to_string(), detail);
             assert_eq!(kube_reason(&refusal), "resourceclaim not available on the node");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_pod_itself_is_counted_by_no_nodes() {
+        let claim =
+            |of_pod| NodeRefusal::ClaimUnusable { problem: "class c is gone".into(), of_pod };
+        let said = |of_pod| {
+            let all = [(NodeRefusal::Unschedulable, 1), (claim(of_pod), 2)];
+            counts(all.iter().map(|(refusal, count)| (refusal, *count)))
+        };
+        assert_eq!(said(true), "class c is gone");
+        assert_eq!(said(false), "1 node(s) were unschedulable, 2 class c is gone");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The words for quota that is short: whose it is, and who has it.
 
 use super::money;
-use crate::explain::quantity::{USD_PER_HOUR, is_gpu, noun, pair, quantity};
+use crate::explain::quantity::{USD_PER_HOUR, amount as amount_of, is_gpu, noun, pair, quantity};
+use crate::explain::reason::Strait;
 
 /// What is short, and of whom.
 pub(super) struct Of<'a> {
@@ -12,16 +13,16 @@ pub(super) struct Of<'a> {
 
 impl Of<'_> {
     /// What is left of it for one who asks more; `own` is the queue's own that it does not use,
-    /// what others borrow of it included, `debt` what the whole tree uses beyond its quota.
-    pub(super) fn short(&self, asked: i64, left: i64, own: i64, debt: i64) -> String {
+    /// what others borrow of it included.
+    pub(super) fn short(&self, asked: i64, left: i64, own: i64, strait: Option<&Strait>) -> String {
         let (left, resource) = (left.max(0), self.resource);
         let (asks, amount) = pair(resource, asked, left);
         let noun = spaced_noun(resource, amount == "1");
         let Some(cohort) = self.cohort else {
             return format!("queue {} has {amount}{noun} left, {asks} asked", self.queue);
         };
-        if debt > 0 {
-            let over = quantity(resource, debt);
+        if let Some(Strait::Debt(debt)) = strait {
+            let over = quantity(resource, *debt);
             let of = spaced_noun(resource, over == "1");
             return format!("cohort {cohort} is over-committed by {over}{of}, {asks} asked");
         }
@@ -38,6 +39,13 @@ impl Of<'_> {
             return format!(
                 "{queue} has {unused}{noun} unused, {some}lent to cohort {cohort}: {amount} left, \
                  {asks} asked"
+            );
+        }
+        if let Some(Strait::Borrowing { holder, limit, borrowed }) = strait {
+            let (limit, borrowed) = (amount_of(resource, *limit), quantity(resource, *borrowed));
+            return format!(
+                "borrowingLimit of {holder} is {limit}, {borrowed} borrowed: {amount} left, {asks} \
+                 asked"
             );
         }
         let borrowed = left - own.min(left);
@@ -94,6 +102,7 @@ pub(super) fn spaced_noun(resource: &str, one: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::view::Holder;
 
     #[test]
     fn shares_are_said_with_both_figures() {
@@ -121,15 +130,31 @@ mod tests {
     fn what_is_lent_is_not_counted_as_borrowed() {
         let of = Of { queue: "q", cohort: Some("co"), resource: "nvidia.com/gpu" };
         let rows = [
-            ((10, 2, 8, 0), "2 GPUs left, 0 of them from cohort co, 10 asked"),
-            ((10, 9, 8, 0), "9 GPUs left, 1 of them from cohort co, 10 asked"),
-            ((8, 2, 8, 0), "q has 8 GPUs unused, 6 of them lent to cohort co: 2 left, 8 asked"),
-            ((1, 0, 1, 0), "q has 1 GPU unused, lent to cohort co: 0 left, 1 asked"),
-            ((1, 0, 0, 0), "cohort co has 0 GPUs left to borrow, 1 asked"),
-            ((8, -3, 8, 3), "cohort co is over-committed by 3 GPUs, 8 asked"),
+            ((10, 2, 8), "2 GPUs left, 0 of them from cohort co, 10 asked"),
+            ((10, 9, 8), "9 GPUs left, 1 of them from cohort co, 10 asked"),
+            ((8, 2, 8), "q has 8 GPUs unused, 6 of them lent to cohort co: 2 left, 8 asked"),
+            ((1, 0, 1), "q has 1 GPU unused, lent to cohort co: 0 left, 1 asked"),
+            ((1, 0, 0), "cohort co has 0 GPUs left to borrow, 1 asked"),
         ];
-        for ((asked, left, own, debt), words) in rows {
-            assert_eq!(of.short(asked, left, own, debt), words);
+        for ((asked, left, own), words) in rows {
+            assert_eq!(of.short(asked, left, own, None), words);
         }
+        let debt = of.short(8, -3, 8, Some(&Strait::Debt(3)));
+        assert_eq!(debt, "cohort co is over-committed by 3 GPUs, 8 asked");
+    }
+
+    #[test]
+    fn a_borrowing_limit_is_blamed_with_its_holder_and_not_the_cohort() {
+        let of = Of { queue: "q", cohort: Some("co"), resource: "nvidia.com/gpu" };
+        let limit = |holder, limit, borrowed| Strait::Borrowing { holder, limit, borrowed };
+        let own = limit(Holder::Queue("q".into()), 1, 1);
+        let words = "borrowingLimit of q is 1 GPU, 1 borrowed: 0 left, 2 asked";
+        assert_eq!(of.short(2, 0, 0, Some(&own)), words);
+        let above = limit(Holder::Cohort("left".into()), 4, 0);
+        let words = "borrowingLimit of cohort left is 4 GPUs, 0 borrowed: 6 left, 8 asked";
+        assert_eq!(of.short(8, 6, 2, Some(&above)), words);
+        // Its own would do, were it not lent: that says more.
+        let words = "q has 8 GPUs unused, 6 of them lent to cohort co: 2 left, 8 asked";
+        assert_eq!(of.short(8, 2, 8, Some(&above)), words);
     }
 }

@@ -54,9 +54,8 @@ fn short_of_own(
 ) -> FlavorProblem {
     let cohort = cohort.map(Text::from);
     let victims = if tried { NoVictims::TooFew } else { NoVictims::NotAsked };
-    let debt = 0;
-    let others = 0;
-    FlavorProblem::Short { resource: gpus(), asked, others, left, cohort, own, debt, victims }
+    let (others, strait) = (0, None);
+    FlavorProblem::Short { resource: gpus(), asked, others, left, cohort, own, strait, victims }
 }
 
 #[test]
@@ -514,6 +513,7 @@ fn preemptions_say_why_and_what_is_lost() {
         lost_cost: Some(MicroUsd(2_400_000)),
         cohort: cohort.map(Text::from),
         overspent: None,
+        bars: None,
     };
     let rows = [
         (PreemptionReason::InClusterQueue, "takes 8 GPUs in the same queue; priority 100 < 1000"),

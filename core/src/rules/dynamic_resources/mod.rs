@@ -223,17 +223,18 @@ fn needs<'a>(
                 let Some(spec) = asked_of_devices(claim, node) else { continue };
                 if *left {
                     let problem = "the resourceclaim of an earlier try is not gone yet".into();
-                    return Err(NodeRefusal::ClaimUnusable { problem });
+                    return Err(NodeRefusal::ClaimUnusable { problem, of_pod: false });
                 }
                 own.push((at, spec));
             }
             PodClaim::Unusable(problem) => {
-                return Err(NodeRefusal::ClaimUnusable { problem: problem.clone() });
+                let problem = problem.clone();
+                return Err(NodeRefusal::ClaimUnusable { problem, of_pod: true });
             }
             PodClaim::Named(key) => {
                 let Some(facts) = devices.claim(key) else {
                     let problem = format!("resourceclaim \"{}\" not found", key.1).into();
-                    return Err(NodeRefusal::ClaimUnusable { problem });
+                    return Err(NodeRefusal::ClaimUnusable { problem, of_pod: true });
                 };
                 if let Some(Problem { what, until }) = devices.unready(facts) {
                     let claim = key.1.clone();
@@ -293,7 +294,9 @@ fn refusal(search: &Search<'_>, stop: Stop, needs: &Needs<'_>, shape: &PodShape)
         Stop::TooLong => NodeRefusal::DevicesTooLong { tries: TRIES_MAX },
         Stop::Broken(claim, problem) => {
             let problem = format!("resourceclaim {}: {problem}", named(claim)).into();
-            NodeRefusal::ClaimUnusable { problem }
+            // A fault of the claim, or of its classes, is the same on every node.
+            let of_pod = needs.specs[claim].fault.is_some();
+            NodeRefusal::ClaimUnusable { problem, of_pod }
         }
         Stop::None => {
             let (claim, request) = search.stuck_at();

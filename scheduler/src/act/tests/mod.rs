@@ -151,6 +151,7 @@ fn preemption() -> Preemption {
         lost_cost: None,
         cohort: None,
         overspent: None,
+        bars: None,
     }
 }
 

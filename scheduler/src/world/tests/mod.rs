@@ -211,6 +211,7 @@ fn preemption(victim: &str, preemptor: &str) -> Preemption {
         lost_cost: None,
         cohort: None,
         overspent: None,
+        bars: None,
     }
 }
 

@@ -1,0 +1,166 @@
+//! What is told of work that waits, or that left, is what kept it or was in the way: not room where
+//! room would not help. Fed by hand.
+
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    AccessModes, ClaimUse, Input, Kin, LabelSelector, Neighbours, NodeFacts, Operator,
+    PeerSelector, PeerTerm, PodFacts, PodShape, PodVolumes, Requirement, Spread, StorageFact,
+};
+use capstan_core::plan::Outcome;
+use capstan_core::time::Time;
+use capstan_tests::disks::{claim, class, key};
+use capstan_tests::facts::{GPU, TEAM, amounts, gang, in_queue, labels, node, pod, text};
+use capstan_tests::hand::{bound, view};
+
+const NOW: Time = Time(1_000_000);
+
+const ZONE: &str = "zone";
+
+/// A node of a zone.
+fn in_zone(name: &str, zone: &str, gpus: i64) -> NodeFacts {
+    let mut facts = node(name, &[("cpu", 64_000), (GPU, gpus)]);
+    facts.labels.insert(text(ZONE), text(zone));
+    facts
+}
+
+/// What a pod with GPUs and this label wants of the pods around it.
+fn shape(own: &str, gpus: i64, wants: Neighbours) -> Arc<PodShape> {
+    let kin = Kin { namespace: text(TEAM), labels: labels(&[("app", own)]) };
+    Arc::new(PodShape {
+        requests: amounts(&[(GPU, gpus)]),
+        kin: Some(Arc::new(kin)),
+        neighbours: (wants != Neighbours::default()).then(|| Arc::new(wants)),
+        ..PodShape::default()
+    })
+}
+
+/// Every pod with the label.
+fn labelled() -> LabelSelector {
+    vec![Requirement { key: text("app"), operator: Operator::In, values: vec![text("x")] }]
+}
+
+/// A pod with one GPU and a claim.
+fn using(name: &str) -> Arc<PodShape> {
+    let claims = vec![ClaimUse { claim: key(name), made_for: None }];
+    Arc::new(PodShape {
+        requests: amounts(&[(GPU, 1)]),
+        volumes: Some(Arc::new(PodVolumes { claims, disks: Vec::new() })),
+        ..PodShape::default()
+    })
+}
+
+/// Why a workload waits that comes to this ground.
+fn told(ground: Vec<Input>, pods: Vec<PodFacts>, name: &str) -> String {
+    let mut engine = Engine::new();
+    let facts = ground.into_iter().chain(pods.into_iter().map(Input::Pod)).collect();
+    engine.step(NOW, facts);
+    view(&engine, name).reason.expect("it waits").to_string()
+}
+
+fn nodes(all: &[(&str, &str, i64)]) -> Vec<Input> {
+    let facts = all.iter().map(|(name, zone, gpus)| in_zone(name, zone, *gpus));
+    facts.map(|facts| Input::Node(facts.into())).collect()
+}
+
+#[test]
+fn what_no_room_would_open_is_told_before_room() {
+    let spread = Spread {
+        key: text(ZONE),
+        max_skew: 1,
+        min_domains: 4,
+        labels: Some(labelled()),
+        required: true,
+        honors_affinity: true,
+        honors_taints: false,
+    };
+    let member = shape("x", 1, Neighbours { spread: vec![spread], ..Neighbours::default() });
+    let pods = gang("g", 4, None, &member, &in_queue(None));
+    // Two of three zones are full as well; the third has three GPUs left.
+    let says = told(nodes(&[("a", "a", 1), ("b", "b", 1), ("c", "c", 4)]), pods, "g");
+    let words = "3 of 4 pods fit; no node takes the next: its zone would be further ahead than \
+                 maxSkew allows on all 3; 0/3 nodes are available: ";
+    assert!(says.starts_with(words), "{says}");
+}
+
+#[test]
+fn a_node_that_only_lacks_room_is_told_before_what_others_refuse_for() {
+    let spread = Spread {
+        key: text(ZONE),
+        max_skew: 1,
+        min_domains: 1,
+        labels: Some(labelled()),
+        required: true,
+        honors_affinity: true,
+        honors_taints: false,
+    };
+    let member = shape("x", 1, Neighbours { spread: vec![spread], ..Neighbours::default() });
+    let pods = gang("g", 4, None, &member, &in_queue(None));
+    // Zone a is full with one, so zone b may have two and has room for more.
+    let says = told(nodes(&[("a", "a", 1), ("b", "b", 4)]), pods, "g");
+    let words = "3 of 4 pods fit; the next needs 1 nvidia.com/gpu, the fullest match a has 0 left";
+    assert!(says.starts_with(words), "{says}");
+}
+
+#[test]
+fn members_that_share_a_claim_are_counted_together() {
+    let ground = |alone| {
+        let mut shared = claim("c");
+        if alone {
+            shared.modes = AccessModes::ONE_POD;
+        }
+        let storage = [class(Some("disks")), StorageFact::Claim(shared)].map(Input::Storage);
+        nodes(&[("a", "a", 1), ("b", "b", 1)]).into_iter().chain(storage).collect::<Vec<_>>()
+    };
+    let pods = || gang("g", 2, None, &using("c"), &in_queue(None));
+    let says = told(ground(true), pods(), "g");
+    assert!(says.starts_with("1 of 2 pods fit; "), "{says}");
+    let says = told(ground(false), pods(), "g");
+    let words = "1 of 2 pods fit; the next needs 1 nvidia.com/gpu, the fullest match ";
+    assert!(says.starts_with(words), "{says}");
+    assert!(says.contains("1 node(s) didn't find available persistent volumes to bind"), "{says}");
+}
+
+/// Who leaves for a pod of higher priority, and what is told of it.
+fn stopped(ground: Vec<Input>, there: &[(PodFacts, &str)], urgent: &PodFacts) -> (String, String) {
+    let mut engine = Engine::new();
+    let mut facts = ground;
+    facts.extend(there.iter().map(|(pod, node)| bound(pod, node)));
+    engine.step(NOW, facts);
+    let urgent = PodFacts { priority: 9, ..urgent.clone() };
+    let output = engine.step(Time(NOW.0 + 1_000), vec![Input::Pod(urgent)]);
+    let stops = output.report.outcomes.into_iter().filter_map(|it| match it.outcome {
+        Outcome::Preempting(victims) => Some(victims),
+        _ => None,
+    });
+    let stops: Vec<_> = stops.flatten().collect();
+    let [one] = &stops[..] else { panic!("one leaves: {stops:?}") };
+    (one.victim.to_string(), one.because())
+}
+
+#[test]
+fn who_leaves_for_a_rule_is_told_that_rule_and_not_its_room() {
+    let away = PeerTerm {
+        key: text(ZONE),
+        peers: PeerSelector {
+            namespaces: vec![text(TEAM)],
+            namespace_selector: None,
+            labels: Some(labelled()),
+        },
+    };
+    let alone = Neighbours { anti_affinity: vec![away], ..Neighbours::default() };
+    let hermit = pod("hermit", &shape("y", 1, alone), &in_queue(None));
+    let other = pod("other", &shape("y", 1, Neighbours::default()), &in_queue(None));
+    let urgent = pod("urgent", &shape("x", 2, Neighbours::default()), &in_queue(None));
+    let ground = nodes(&[("a", "a", 1), ("b", "a", 3)]);
+    let there = [(hermit, "a"), (other.clone(), "b")];
+    let (victim, because) = stopped(ground, &there, &urgent);
+    let words = "cannot go to b while it runs: 1 pod near whose anti-affinity excludes it; \
+                 priority 0 < 9";
+    assert_eq!((victim.as_str(), because.as_str()), ("team/hermit", words));
+    // Where it is the room that is needed, that is told as ever.
+    let (victim, because) = stopped(nodes(&[("a", "a", 2)]), &[(other, "a")], &urgent);
+    let words = "needs its room, 1 GPU; priority 0 < 9";
+    assert_eq!((victim.as_str(), because.as_str()), ("team/other", words));
+}
