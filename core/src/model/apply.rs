@@ -44,6 +44,8 @@ pub struct Changes {
     pub recharge: bool,
     /// Claims, volumes or what makes them changed: work that has volumes may fit.
     pub storage: bool,
+    /// Devices or claims on them changed: what they cost may have.
+    pub devices: bool,
     /// What was chosen for claims of pods that were taken off the accounts: it stands, if they are
     /// accounted again.
     pub chosen: Choices,
@@ -85,7 +87,7 @@ impl ClusterState {
             | Input::ResourceClaim(_)
             | Input::ResourceClaimGone(_) => {
                 changes.room |= self.room.apply_devices(input);
-                changes.facts = true;
+                (changes.facts, changes.devices) = (true, true);
             }
             Input::Deactivated(facts) => {
                 let name = (facts.namespace, facts.name);

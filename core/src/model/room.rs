@@ -20,7 +20,7 @@ use crate::model::volumes::Volumes;
 use crate::policy::{QuotaArgs, RuleArgs};
 use crate::quota::counted;
 use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
-use crate::rules::dynamic_resources::Devices;
+use crate::rules::dynamic_resources::{Devices, shares};
 use crate::rules::neighbours::{self, Neighbourhood};
 use crate::rules::node_ports::Ports;
 
@@ -509,6 +509,19 @@ impl Room {
             UNLIMITED => 0,
             has => has,
         }))
+    }
+
+    /// The largest share of a node that a pod of a shape takes, as a fraction: of what its request
+    /// asks, or of the devices that its claims ask for.
+    pub fn share_taken(&self, shape: &Shape, node: NodeIdx) -> (i64, i64) {
+        let (used, of, _) = self.dominant_share(shape.request, node);
+        match self.facts(node).filter(|_| !shape.facts.claims.is_empty()) {
+            Some(facts) => {
+                let of_devices = shares::of_node(&self.devices, &shape.facts, facts);
+                shares::larger((used, of), of_devices)
+            }
+            None => (used, of),
+        }
     }
 
     /// The largest share of a node that a request takes, as a fraction; GPUs and other devices

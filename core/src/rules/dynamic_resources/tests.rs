@@ -518,3 +518,42 @@ fn the_first_that_do_may_not_leave_the_most() {
     assert!(!choosy(&plain, vec![named.clone()]));
     assert!(choosy(&plain, vec![own(&one), named]), "it may have what only the pods' own can have");
 }
+
+fn of_claims(claims: Vec<PodClaim>) -> PodShape {
+    PodShape { claims, ..PodShape::default() }
+}
+
+#[test]
+fn devices_are_the_part_of_a_node_that_they_are_of_all_that_match() {
+    let eight: Vec<DeviceFacts> = (0..8).map(|at| device(&format!("g{at}"))).collect();
+    let mut devices = all(vec![slice(eight)]);
+    let mut answers = vec![Answer::No; 8];
+    answers[..2].fill(Answer::Yes);
+    devices.put_answers("large".into(), "s".into(), answers.into());
+    allocated(&mut devices, &["g1", "g2"], false);
+    let part = |claims: Vec<PodClaim>| shares::of_node(&devices, &of_claims(claims), &node("a"));
+    let of = |asks: Vec<DeviceAsk>| part(vec![own(&claim(asks))]);
+    assert_eq!(of(vec![ask("r", 1)]), (1, 8), "those in use are of them");
+    assert_eq!(of(vec![ask("r", 1), ask("s", 2)]), (3, 8));
+    assert_eq!(of(vec![ask("r", 9)]), (8, 8), "no more than there are");
+    let one = own(&claim(vec![ask("r", 1)]));
+    assert_eq!(part(vec![one.clone(), one.clone()]), (2, 8));
+    let large = DeviceAsk { query: "large".into(), ..ask("r", 1) };
+    assert_eq!(of(vec![ask("r", 3), large.clone()]), (1, 2), "the larger part");
+    assert_eq!(of(vec![ask("r", 5), large.clone()]), (5, 8));
+    let every = DeviceAsk { count: DeviceCount::All, ..large.clone() };
+    assert_eq!(of(vec![every]), (2, 2));
+    let admin = DeviceAsk { admin: true, ..ask("r", 4) };
+    assert_eq!(of(vec![admin]), (0, 1), "it keeps nothing");
+    // Of alternatives the first that the node could meet.
+    let three = DeviceAsk { count: DeviceCount::Exactly(3), ..large };
+    let options = vec![three, ask("r/b", 2)];
+    let either = ClaimSpec {
+        requests: vec![RequestSpec { name: "r".into(), options }],
+        ..ClaimSpec::default()
+    };
+    assert_eq!(part(vec![own(&either)]), (2, 8));
+    let elsewhere = shares::of_node(&devices, &of_claims(vec![one]), &node("b"));
+    assert_eq!(elsewhere, (0, 1), "nothing that is there");
+    assert_eq!(part(vec![PodClaim::Named(("ns".into(), "none".into()))]), (0, 1));
+}
