@@ -10,7 +10,6 @@ use crate::model::pod::Binding;
 use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
 use crate::quota::spending::{Account, Rate};
-use crate::resources;
 use crate::time::Time;
 
 impl Engine {
@@ -159,6 +158,7 @@ fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Rate, 
         return Vec::new();
     }
     let members = state.placed(workload).filter(|pod| costs(state, *pod));
+    let mut shared = BTreeSet::new();
     members
         .map(|index| {
             let pod = &state.pods[index];
@@ -166,11 +166,9 @@ fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Rate, 
                 Some(note) => note.price,
                 None => state.price(index),
             };
-            let request = state.room.ledger.request(pod.holds);
-            let gpus = state.room.resources.gpus().iter().map(|gpu| request.get(*gpu));
             let rate = Rate {
                 per_hour: price.unwrap_or_default(),
-                gpus: resources::total(gpus),
+                milli_gpus: state.milli_gpus(index, &mut shared),
                 unpriced: u32::from(price.is_none()),
             };
             (rate, pod.bound_at.unwrap_or(state.now))

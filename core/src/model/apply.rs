@@ -57,6 +57,7 @@ impl ClusterState {
         match input {
             Input::Node(facts) => {
                 let name = facts.name.clone();
+                self.look_at_gpus(&name, Some(&facts));
                 if self.room.upsert_node(facts) {
                     (changes.room, changes.facts) = (true, true);
                     self.turns.change();
@@ -66,6 +67,7 @@ impl ClusterState {
                 }
             }
             Input::NodeGone(name) => {
+                self.look_at_gpus(&name, None);
                 changes.room |= self.room.remove_node(&name);
                 changes.facts = true;
                 self.turns.change();
@@ -86,6 +88,7 @@ impl ClusterState {
             | Input::QueryGone(_)
             | Input::ResourceClaim(_)
             | Input::ResourceClaimGone(_) => {
+                self.look_at_devices_of(&input);
                 changes.room |= self.room.apply_devices(input);
                 (changes.facts, changes.devices) = (true, true);
             }

@@ -1,5 +1,5 @@
 //! How much devices are: what part of a node's devices claims ask for, which is what they cost
-//! there.
+//! there, and how many GPUs they have.
 //!
 //! A pod that asks for one of eight devices takes an eighth of its node, whatever else it takes
 //! little of. Asked is what its claims say, and the whole is what the node's slices publish of what
@@ -7,15 +7,23 @@
 //! in the end, so that a price is known before, and the same after. Of a request with alternatives
 //! the first counts that the node could meet if nobody else were there. A claim that several pods
 //! use counts for each of them: who can use a device holds it.
+//!
+//! GPUs are counted where they are had: a device is the part of a GPU that [`gpus`] says, and of
+//! one that several claims share, the largest part of any capacity that its claim takes. A claim
+//! that several pods of a workload use counts once there. Devices for extended resources are not
+//! counted here: their pods' requests tell as many.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::asked_of_devices;
 use super::pools::Reached;
 use super::state::Devices;
+use crate::gpus::{self, MILLI};
+use crate::model::ids::PodIdx;
 use crate::model::input::{
-    Answer, ClaimSpec, DeviceAsk, DeviceCount, NodeFacts, PodClaim, PodShape, RequestSpec, Text,
+    AllocatedDevice, Answer, ClaimSpec, DeviceAsk, DeviceCount, NodeFacts, PodClaim, PodShape,
+    RequestSpec, ResourceClaimKey, Text,
 };
 
 /// The largest part that claims of a pod of a shape ask of a node's devices of one kind, as a
@@ -78,5 +86,56 @@ impl Counts<'_> {
             |at: &&u32| self.devices.answer(&ask.query, pools.device(**at)) == Some(&Answer::Yes);
         let count = self.reached.devices.iter().filter(matches).count();
         i64::try_from(count).unwrap_or(i64::MAX)
+    }
+}
+
+impl Devices {
+    /// Thousandths of GPUs that a pod's claims have, other than for extended resources. What it
+    /// uses with others counts once for all of whom `seen` is kept.
+    pub(crate) fn milli_gpus(
+        &self,
+        pod: PodIdx,
+        shape: &PodShape,
+        seen: &mut BTreeSet<ResourceClaimKey>,
+    ) -> i64 {
+        let hold = self.held.get(&pod);
+        let mut sum = 0_i64;
+        for (at, claim) in shape.claims.iter().enumerate() {
+            let chosen = match claim {
+                PodClaim::Named(key) => {
+                    if !seen.insert(key.clone()) {
+                        continue;
+                    }
+                    let shown = self.claims.get(key).and_then(|claim| claim.allocation.as_ref());
+                    if let Some(shown) = shown {
+                        let had = shown.devices.iter().map(|device| self.milli(device));
+                        sum = had.fold(sum, i64::saturating_add);
+                        continue;
+                    }
+                    hold.and_then(|hold| hold.shared(key))
+                }
+                PodClaim::Own { .. } => hold.and_then(|hold| hold.own(at)),
+                PodClaim::Extended { .. } | PodClaim::Unusable(_) => None,
+            };
+            let chosen = chosen.into_iter().flat_map(|chosen| &chosen.devices);
+            let kept = chosen.filter(|one| !one.admin).map(|one| self.milli(&one.device));
+            sum = kept.fold(sum, i64::saturating_add);
+        }
+        sum
+    }
+
+    /// Thousandths of a GPU that a device is, as far as it is had.
+    fn milli(&self, device: &AllocatedDevice) -> i64 {
+        let facts = self.pools().find(&device.id).map(|at| self.pools().device(at).facts());
+        let none = BTreeMap::new();
+        let attributes = facts.map_or(&none, |facts| &facts.attributes);
+        let Some(share) = gpus::device_share(&device.id.0, attributes) else { return 0 };
+        let Some(facts) = facts.filter(|_| device.share) else { return share.milli(1) };
+        let taken = device.consumed.iter().filter_map(|(name, taken)| {
+            let has = facts.capacity.get(name)?.value.0;
+            (has > 0).then(|| gpus::rounded_up(taken.0, has).min(MILLI))
+        });
+        let millionths = share.milli(taken.max().unwrap_or(MILLI));
+        gpus::rounded_up(millionths.into(), i128::from(MILLI * MILLI))
     }
 }

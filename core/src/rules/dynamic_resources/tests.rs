@@ -557,3 +557,31 @@ fn devices_are_the_part_of_a_node_that_they_are_of_all_that_match() {
     assert_eq!(elsewhere, (0, 1), "nothing that is there");
     assert_eq!(part(vec![PodClaim::Named(("ns".into(), "none".into()))]), (0, 1));
 }
+
+#[test]
+fn gpus_are_counted_where_they_are_had() {
+    let profile = [("profile".into(), Attribute::Text("1g.10gb".into()))].into();
+    let mig = DeviceFacts { attributes: profile, ..device("m0") };
+    let memory = Capacity { value: Nano(80), policy: None };
+    let capacity = [("memory".into(), memory)].into();
+    let shared = DeviceFacts { shared: true, capacity, ..device("s0") };
+    let mut devices = all(vec![slice(vec![device("g0"), device("g1"), mig, shared, device("g2")])]);
+    allocated(&mut devices, &["g0", "g1"], false);
+    allocated(&mut devices, &["m0"], false);
+    allocated(&mut devices, &["s0"], true);
+    let pod = PodIdx::FIRST;
+    let named = |name: &str| PodClaim::Named(("ns".into(), name.into()));
+    let seen = &mut std::collections::BTreeSet::new();
+    assert_eq!(devices.milli_gpus(pod, &of_claims(vec![named("g0-g1")]), seen), 2_000);
+    let both = of_claims(vec![named("g0-g1"), named("m0")]);
+    assert_eq!(devices.milli_gpus(pod, &both, seen), 143, "once for all who share it");
+    assert_eq!(devices.milli_gpus(pod, &of_claims(vec![named("s0")]), seen), 500, "40 of 80");
+    // What is not allocated yet, and what keeps nothing from others.
+    let watch = DeviceAsk { admin: true, ..ask("watch", 1) };
+    let waits = of_claims(vec![own(&claim(vec![ask("r", 1), watch]))]);
+    assert_eq!(devices.milli_gpus(pod, &waits, seen), 0);
+    let hold = choose(&devices, &waits, (&"ns".into(), None), &node("a"), None);
+    devices.hold(pod, hold);
+    assert_eq!(devices.milli_gpus(pod, &waits, seen), 1_000);
+    assert!(devices.pods_with(&("ns".into(), "g0-g1".into())).is_empty(), "nobody with a place");
+}
