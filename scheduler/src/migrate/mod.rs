@@ -11,10 +11,12 @@
 //!
 //! Phases: files are read object by object (dumps of any size; what is not Kueue's is dropped at
 //! once) -> [`objects`] makes ours of queue objects, [`configuration`] of Kueue's configuration,
-//! [`work`] finds what jobs and pods ask for in vain -> printed in the order in which others refer
-//! to them. Nothing is written to a cluster: that is `kubectl apply`, after a look at it.
+//! [`held`] of work that is deactivated, [`work`] finds what jobs and pods ask for in vain ->
+//! printed in the order in which others refer to them. Nothing is written to a cluster: that is
+//! `kubectl apply`, after a look at it.
 
 mod configuration;
+mod held;
 mod objects;
 #[cfg(test)]
 mod tests;
@@ -51,6 +53,10 @@ pub struct Migrated {
     ready_written: bool,
     /// Kueue's own bookkeeping, by kind: nobody needs it.
     pub kept_back: BTreeMap<String, usize>,
+    /// Work that is deactivated, and held by a Workload of ours.
+    held: Vec<String>,
+    /// Workloads of Kueue.
+    seen: held::Seen,
     /// What work loses, however often.
     lost_work: usize,
     said: work::Said,
@@ -78,6 +84,7 @@ impl Migrated {
     fn finish(mut self, mut wrong: Vec<ReadError>) -> Result<Migrated, Vec<ReadError>> {
         wrong.append(&mut self.errors);
         self.count_more();
+        self.hold_deactivated();
         if wrong.is_empty() { Ok(self) } else { Err(wrong) }
     }
 
@@ -132,6 +139,13 @@ impl Migrated {
         }
         if self.objects.keys().any(|(kind, ..)| *kind == rank(Queueing::ClusterQueue)) {
             notes.push(RUNNING.to_owned());
+        }
+        if !self.held.is_empty() {
+            notes.push(format!(
+                "deactivated in Kueue, and held here by a Workload of that name with \
+                 spec.active: false: {}",
+                self.held.join(", ")
+            ));
         }
         if self.ready_written {
             notes.push(configuration::READY_WRITTEN.to_owned());
