@@ -45,10 +45,14 @@ impl ClusterState {
     }
 }
 
+/// GPUs that a pod may ask for: so many of all pods together still have a sum, from which each can
+/// be taken again.
+const MILLI_GPUS_MAX: i64 = 1_000_000_000 * gpus::MILLI;
+
 impl ClusterState {
     /// Thousandths of GPUs that a placed pod has: those that it requests, each as its node says
     /// what it is, and those that its claims have. What it uses with others counts once for all of
-    /// whom `seen` is kept.
+    /// whom `seen` is kept. More than a billion are as many.
     pub(crate) fn milli_gpus(&self, pod: PodIdx, seen: &mut BTreeSet<ResourceClaimKey>) -> i64 {
         let (room, entry) = (&self.room, &self.pods[pod]);
         let (facts, none) = (entry.place.and_then(|node| room.facts(node)), Labels::new());
@@ -56,10 +60,11 @@ impl ClusterState {
         let of_devices = room.devices.milli_gpus(pod, &room.shape(entry.shape).facts, seen);
         let asked = room.ledger.request(entry.holds).entries();
         let asked = asked.iter().filter(|(resource, _)| room.resources.is_gpu(*resource));
-        asked.fold(of_devices, |sum, (resource, amount)| {
+        let all = asked.fold(of_devices, |sum, (resource, amount)| {
             let share = gpus::share(room.resources.name(*resource), labels);
             sum.saturating_add(share.map_or(0, |share| share.milli(*amount)))
-        })
+        });
+        all.min(MILLI_GPUS_MAX)
     }
 
     /// A node is about to be said to be another, or gone: if that tells something else of its GPUs,

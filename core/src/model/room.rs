@@ -515,13 +515,12 @@ impl Room {
     /// asks, or of the devices that its claims ask for.
     pub fn share_taken(&self, shape: &Shape, node: NodeIdx) -> (i64, i64) {
         let (used, of, _) = self.dominant_share(shape.request, node);
-        match self.facts(node).filter(|_| !shape.facts.claims.is_empty()) {
-            Some(facts) => {
-                let of_devices = shares::of_node(&self.devices, &shape.facts, facts);
-                shares::larger((used, of), of_devices)
-            }
-            None => (used, of),
+        // This is asked for each node that is compared: who has no claim does not pay for those.
+        if shape.facts.claims.is_empty() {
+            return (used, of);
         }
+        let of_devices = |facts| shares::of_node(&self.devices, &shape.facts, facts);
+        shares::larger((used, of), self.facts(node).map_or((0, 1), of_devices))
     }
 
     /// The largest share of a node that a request takes, as a fraction; GPUs and other devices

@@ -6,10 +6,10 @@
 //! Wanted: what is spent is the sum over all members of work in the queue, from their bind to their
 //! end, of the hourly price that was fixed when they were placed, and of their GPUs, parts of which
 //! count as such ([`crate::gpus`]). Who leaves holds its node until it is gone, so it counts until
-//! then. Where no price is known nothing is
-//! counted in dollars, GPUs all the same, and how many members that are is shown: a budget in
-//! dollars says what is known to be spent and stops nobody for what is not. A queue where that must
-//! not be has quota for money, too. Both amounts may be set; the one that is reached first counts.
+//! then. Where no price is known nothing is counted in dollars, GPUs all the same, and how many
+//! members that are is shown: a budget in dollars says what is known to be spent and stops nobody
+//! for what is not. A queue where that must not be has quota for money, too. Both amounts may be
+//! set; the one that is reached first counts.
 //!
 //! Hard: once it is spent, nothing new begins in the queue, nor do gangs that run get members
 //! beyond their minimum, until the next period. What runs goes on, and what was promised the room
