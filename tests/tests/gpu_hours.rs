@@ -6,8 +6,9 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::calendar::Period;
 use capstan_core::model::input::{
-    AllocatedDevice, Allocation, BindingNote, ClusterQueueFacts, Enforcement, Input, PodClaim,
-    PodFacts, PodPhase, PodShape, ResourceClaimFacts, SpendingLimit,
+    AllocatedDevice, Allocation, BindingNote, ClaimSpec, ClusterQueueFacts, Enforcement,
+    ExtendedClaim, Input, PodClaim, PodFacts, PodPhase, PodShape, ResourceClaimFacts,
+    SpendingLimit,
 };
 use capstan_core::quota::spending::Account;
 use capstan_core::time::{Span, Time};
@@ -166,4 +167,25 @@ fn devices_of_claims_count_once_in_a_workload() {
     assert_eq!(milli(&engine), 1_000);
     engine.step(at(30), vec![Input::ResourceClaimGone(key("c"))]);
     assert_eq!(milli(&engine), 0);
+}
+
+#[test]
+fn devices_for_extended_resources_count_where_no_name_tells_them() {
+    for (resource, want) in [("deviceclass.resource.kubernetes.io/gpu", 1_000), (GPU, 2_000)] {
+        let claim = ExtendedClaim {
+            spec: ClaimSpec::clone(&spec(2)),
+            resources: vec![text(resource)],
+            classes: vec![text("gpu")],
+            ..ExtendedClaim::default()
+        };
+        let claims = vec![PodClaim::Extended { claim: Arc::new(claim), left: false }];
+        let shape = PodShape { requests: amounts(&[(resource, 2)]), claims, ..PodShape::default() };
+        let mut asks = pod("first", &Arc::new(shape), &in_queue(Some("main")));
+        asks.claims = Some(Arc::new(vec![text("c")]));
+        let mut facts = ground(resource, &[]);
+        facts.extend([given("gpu.nvidia.com", &["g0"]), runs(asks, resource, at(0))]);
+        let mut engine = Engine::new();
+        engine.step(at(0), facts);
+        assert_eq!(milli(&engine), want, "{resource}");
+    }
 }

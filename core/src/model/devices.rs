@@ -57,7 +57,9 @@ impl ClusterState {
         let (room, entry) = (&self.room, &self.pods[pod]);
         let (facts, none) = (entry.place.and_then(|node| room.facts(node)), Labels::new());
         let labels = facts.map_or(&none, |facts| &facts.labels);
-        let of_devices = room.devices.milli_gpus(pod, &room.shape(entry.shape).facts, seen);
+        let names = entry.claims.as_ref().map(|names| (&entry.namespace, &names[..]));
+        let shape = &room.shape(entry.shape).facts;
+        let of_devices = room.devices.milli_gpus((pod, names), shape, seen);
         let asked = room.ledger.request(entry.holds).entries();
         let asked = asked.iter().filter(|(resource, _)| room.resources.is_gpu(*resource));
         let all = asked.fold(of_devices, |sum, (resource, amount)| {
@@ -89,7 +91,15 @@ impl ClusterState {
         if self.spending.is_empty() {
             return;
         }
-        for pod in self.room.devices.pods_with(key) {
+        let news = match input {
+            Input::ResourceClaim(claim) => claim.allocation.as_ref(),
+            _ => None,
+        };
+        let known = self.room.devices.claim(key).and_then(|claim| claim.allocation.as_ref());
+        let reserved = known.into_iter().chain(news).flat_map(|has| &has.reserved);
+        let mut pods = self.room.devices.pods_with(key);
+        pods.extend(reserved.filter_map(|uid| self.pod_by_uid.get(uid)));
+        for pod in pods {
             if let Some(workload) = self.pods.get(pod).and_then(|pod| pod.workload) {
                 self.spending.touch(workload);
             }

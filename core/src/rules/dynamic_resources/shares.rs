@@ -10,8 +10,8 @@
 //!
 //! GPUs are counted where they are had: a device is the part of a GPU that [`gpus`] says, and of
 //! one that several claims share, the largest part of any capacity that its claim takes. A claim
-//! that several pods of a workload use counts once there. Devices for extended resources are not
-//! counted here: their pods' requests tell as many.
+//! that several pods of a workload use counts once there. Devices for extended resources that are
+//! GPUs by their names are not counted here: their pods' requests tell as many.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::asked_of_devices;
 use super::pools::Reached;
 use super::state::Devices;
-use crate::gpus::{self, MILLI};
+use crate::gpus::{self, MILLI, is_gpu};
 use crate::model::ids::PodIdx;
 use crate::model::input::{
     AllocatedDevice, Answer, ClaimSpec, DeviceAsk, DeviceCount, NodeFacts, PodClaim, PodShape,
@@ -90,38 +90,45 @@ impl Counts<'_> {
 }
 
 impl Devices {
-    /// Thousandths of GPUs that a pod's claims have, other than for extended resources. What it
-    /// uses with others counts once for all of whom `seen` is kept.
+    /// Thousandths of GPUs that a pod's claims have which its requests do not tell; `names`: its
+    /// namespace, and the claims, where they exist. What it uses with others counts once for all of
+    /// whom `seen` is kept.
     pub(crate) fn milli_gpus(
         &self,
-        pod: PodIdx,
+        (pod, names): (PodIdx, Option<(&Text, &[Text])>),
         shape: &PodShape,
         seen: &mut BTreeSet<ResourceClaimKey>,
     ) -> i64 {
         let hold = self.held.get(&pod);
+        let shown = |key: &ResourceClaimKey| self.claims.get(key)?.allocation.as_ref();
         let mut sum = 0_i64;
         for (at, claim) in shape.claims.iter().enumerate() {
-            let chosen = match claim {
-                PodClaim::Named(key) => {
-                    if !seen.insert(key.clone()) {
-                        continue;
-                    }
-                    let shown = self.claims.get(key).and_then(|claim| claim.allocation.as_ref());
-                    if let Some(shown) = shown {
-                        let had = shown.devices.iter().map(|device| self.milli(device));
-                        sum = had.fold(sum, i64::saturating_add);
-                        continue;
-                    }
-                    hold.and_then(|hold| hold.shared(key))
+            let (chosen, shown) = match claim {
+                PodClaim::Named(key) if !seen.insert(key.clone()) => continue,
+                PodClaim::Named(key) => (hold.and_then(|hold| hold.shared(key)), shown(key)),
+                PodClaim::Own { .. } => (hold.and_then(|hold| hold.own(at)), None),
+                PodClaim::Extended { claim, .. }
+                    if !claim.resources.iter().any(|it| is_gpu(it)) =>
+                {
+                    let named =
+                        names.and_then(|(of, names)| Some((of.clone(), names.get(at)?.clone())));
+                    (hold.and_then(|hold| hold.own(at)), named.as_ref().and_then(shown))
                 }
-                PodClaim::Own { .. } => hold.and_then(|hold| hold.own(at)),
-                PodClaim::Extended { .. } | PodClaim::Unusable(_) => None,
+                PodClaim::Extended { .. } | PodClaim::Unusable(_) => continue,
             };
             let chosen = chosen.into_iter().flat_map(|chosen| &chosen.devices);
-            let kept = chosen.filter(|one| !one.admin).map(|one| self.milli(&one.device));
-            sum = kept.fold(sum, i64::saturating_add);
+            let chosen = chosen.filter(|one| !one.admin).map(|one| &one.device);
+            // What the API shows counts, else what is held until it does.
+            sum = match shown {
+                Some(shown) => self.add_milli(sum, shown.devices.iter()),
+                None => self.add_milli(sum, chosen),
+            };
         }
         sum
+    }
+
+    fn add_milli<'a>(&self, to: i64, devices: impl Iterator<Item = &'a AllocatedDevice>) -> i64 {
+        devices.map(|device| self.milli(device)).fold(to, i64::saturating_add)
     }
 
     /// Thousandths of a GPU that a device is, as far as it is had.

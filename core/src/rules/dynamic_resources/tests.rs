@@ -572,16 +572,20 @@ fn gpus_are_counted_where_they_are_had() {
     let pod = PodIdx::FIRST;
     let named = |name: &str| PodClaim::Named(("ns".into(), name.into()));
     let seen = &mut std::collections::BTreeSet::new();
-    assert_eq!(devices.milli_gpus(pod, &of_claims(vec![named("g0-g1")]), seen), 2_000);
+    assert_eq!(devices.milli_gpus((pod, None), &of_claims(vec![named("g0-g1")]), seen), 2_000);
     let both = of_claims(vec![named("g0-g1"), named("m0")]);
-    assert_eq!(devices.milli_gpus(pod, &both, seen), 143, "once for all who share it");
-    assert_eq!(devices.milli_gpus(pod, &of_claims(vec![named("s0")]), seen), 500, "40 of 80");
+    assert_eq!(devices.milli_gpus((pod, None), &both, seen), 143, "once for all who share it");
+    assert_eq!(
+        devices.milli_gpus((pod, None), &of_claims(vec![named("s0")]), seen),
+        500,
+        "40 of 80"
+    );
     // What is not allocated yet, and what keeps nothing from others.
     let watch = DeviceAsk { admin: true, ..ask("watch", 1) };
     let waits = of_claims(vec![own(&claim(vec![ask("r", 1), watch]))]);
-    assert_eq!(devices.milli_gpus(pod, &waits, seen), 0);
+    assert_eq!(devices.milli_gpus((pod, None), &waits, seen), 0);
     let hold = choose(&devices, &waits, (&"ns".into(), None), &node("a"), None);
     devices.hold(pod, hold);
-    assert_eq!(devices.milli_gpus(pod, &waits, seen), 1_000);
+    assert_eq!(devices.milli_gpus((pod, None), &waits, seen), 1_000);
     assert!(devices.pods_with(&("ns".into(), "g0-g1".into())).is_empty(), "nobody with a place");
 }
