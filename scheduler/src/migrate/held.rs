@@ -40,6 +40,7 @@ struct Job {
 impl Migrated {
     /// A Workload of Kueue.
     pub(super) fn workload(&mut self, place: Place, value: &Value) {
+        self.saw_workloads = true;
         let job = job(value);
         if let Some(job) = &job {
             let name = (job.namespace.clone(), job.name.clone());

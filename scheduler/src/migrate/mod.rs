@@ -38,6 +38,11 @@ const RUNNING: &str = "quota that Kueue's own work holds is not counted by Capst
     has ended: drain a queue in Kueue (stopPolicy: HoldAndDrain), or delete its work, before \
     Capstan admits work of it";
 
+/// What is said where no Workload was given.
+const NONE_SEEN: &str = "no Workload of Kueue was given: work that is deactivated there \
+    (spec.active: false) starts here, unless those are given too (kubectl get \
+    workloads.kueue.x-k8s.io -A -o yaml)";
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub struct Migrated {
@@ -55,8 +60,9 @@ pub struct Migrated {
     pub kept_back: BTreeMap<String, usize>,
     /// Work that is deactivated, and held by a Workload of ours.
     held: Vec<String>,
-    /// Workloads of Kueue.
+    /// Workloads of Kueue, until all are known.
     seen: held::Seen,
+    saw_workloads: bool,
     /// What work loses, however often.
     lost_work: usize,
     said: work::Said,
@@ -139,6 +145,9 @@ impl Migrated {
         }
         if self.objects.keys().any(|(kind, ..)| *kind == rank(Queueing::ClusterQueue)) {
             notes.push(RUNNING.to_owned());
+            if !self.saw_workloads {
+                notes.push(NONE_SEEN.to_owned());
+            }
         }
         if !self.held.is_empty() {
             notes.push(format!(

@@ -83,6 +83,7 @@ fn what_has_no_equal_is_named() {
     assert!(!notes[0].contains("no equal"), "{notes:?}");
     assert!(notes[1].contains("quota that Kueue's own work holds is not counted"), "{notes:?}");
     assert!(notes[2].starts_with("1 Workload left out"), "{notes:?}");
+    assert_eq!(notes.len(), 3, "{notes:?}");
 }
 
 #[test]
@@ -354,4 +355,6 @@ fn what_a_cluster_knows_of_a_queue_is_not_lost_in_silence() {
         assert!(losses.iter().any(|loss| loss.contains(word)), "{word} in {losses:#?}");
     }
     assert_eq!(migrated.objects.len(), 3, "they are written all the same");
+    let notes = migrated.notes();
+    assert!(notes.iter().any(|note| note.starts_with("no Workload of Kueue")), "{notes:?}");
 }
