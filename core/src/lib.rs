@@ -7,6 +7,7 @@ pub mod calendar;
 mod cycle;
 pub mod engine;
 pub mod explain;
+pub mod gpus;
 pub mod model;
 pub mod money;
 pub mod place;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use capstan_topology::{Request, ResourceIdx};
 
 use crate::explain::quantity::USD_PER_HOUR;
+use crate::gpus::{is_gpu, is_whole_gpu};
 use crate::model::input::{Amounts, Text};
 
 /// `cpu`, in milli-units.
@@ -73,7 +74,7 @@ impl Resources {
         self.names.push(name.clone());
         self.by_name.insert(name.clone(), index);
         self.gpu.push(is_gpu(name));
-        if is_gpu(name) {
+        if is_whole_gpu(name) {
             self.gpus.push(index);
         }
         index
@@ -99,8 +100,8 @@ impl Resources {
         &self.names[index.at()]
     }
 
-    /// Whether it counts whole GPUs.
-    pub fn counts_gpus(&self, index: ResourceIdx) -> bool {
+    /// Whether it counts GPUs, or parts of them.
+    pub fn is_gpu(&self, index: ResourceIdx) -> bool {
         self.gpu[index.at()]
     }
 
@@ -128,11 +129,6 @@ pub fn total(amounts: impl Iterator<Item = i64>) -> i64 {
 /// Adds to an amount as [`total`] does.
 pub fn add(to: &mut i64, amount: i64) {
     *to = to.saturating_add(amount);
-}
-
-/// Whether a resource name counts whole GPUs (not partitions, memory or shared replicas).
-pub fn is_gpu(name: &str) -> bool {
-    matches!(name, "nvidia.com/gpu" | "amd.com/gpu" | "gpu.intel.com/i915" | "gpu.intel.com/xe")
 }
 
 #[cfg(test)]
@@ -165,7 +161,7 @@ mod tests {
         assert_eq!(table.intern(&"example.com/other".into()), BEYOND);
         assert_eq!(table.intern(&"example.com/r9".into()).at(), 9);
         assert_eq!(&**table.name(BEYOND), "(a resource name beyond the first 65535)");
-        assert!(!table.counts_gpus(BEYOND));
+        assert!(!table.is_gpu(BEYOND));
     }
 
     #[test]
@@ -173,7 +169,7 @@ mod tests {
         let mut table = Resources::default();
         let gpu = table.intern(&"nvidia.com/gpu".into());
         let mig = table.intern(&"nvidia.com/mig-1g.10gb".into());
-        assert!(table.counts_gpus(gpu) && !table.counts_gpus(mig));
+        assert!(table.is_gpu(gpu) && table.is_gpu(mig) && !table.is_gpu(CPU));
         assert_eq!(table.gpus(), [gpu]);
     }
 }

@@ -149,7 +149,7 @@ fn a_hard_budget_stops_what_is_new_until_the_next_day() {
     // $8 an hour since half past nine.
     assert_eq!(play(&mut engine, at(570), facts, std::slice::from_ref(&first)), ["first"]);
     let spends = account(&engine, "main", at(570));
-    assert_eq!((spends.rate().per_hour, spends.rate().gpus), (dollars(8), 4));
+    assert_eq!((spends.rate().per_hour, spends.rate().milli_gpus), (dollars(8), 4_000));
     assert_eq!(spends.runs_out(), Some(at(570 + 150)));
     assert_eq!(engine.step(at(570), vec![]).next_wake, None, "nobody waits for its end");
 

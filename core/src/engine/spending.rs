@@ -12,7 +12,6 @@ use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
 use crate::quota::rate::{Cost, Rate};
 use crate::quota::spending::Account;
-use crate::resources;
 use crate::time::Time;
 
 impl Engine {
@@ -167,16 +166,15 @@ fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<Cost> {
         return Vec::new();
     }
     let members = state.placed(workload).filter(|pod| costs(state, *pod));
+    let mut shared = BTreeSet::new();
     members
         .map(|index| {
             let pod = &state.pods[index];
             let noted = noted_price(pod);
             let price = noted.or_else(|| state.price(index));
-            let request = state.room.ledger.request(pod.holds);
-            let gpus = state.room.resources.gpus().iter().map(|gpu| request.get(*gpu));
             let rate = Rate {
                 per_hour: price.unwrap_or_default(),
-                gpus: resources::total(gpus),
+                milli_gpus: state.milli_gpus(index, &mut shared),
                 unpriced: u32::from(price.is_none()),
                 assumed: u32::from(noted.is_none() && price.is_some()),
             };

@@ -4,6 +4,7 @@
 //! units until they do not. Amounts are whole, as everywhere in the engine (CPU in milli-units,
 //! money in micro-USD).
 
+pub use crate::gpus::{is_gpu, is_whole_gpu};
 use crate::model::input::UNLIMITED;
 use crate::money::MicroUsd;
 
@@ -31,13 +32,6 @@ pub fn whole(resource: &str) -> i64 {
 /// Binary units, largest first.
 const UNITS: [(&str, i64); 5] =
     [("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
-
-/// Whether one unit of the resource is a GPU (whole, MIG device or shared replica alike).
-pub fn is_gpu(resource: &str) -> bool {
-    matches!(resource, "nvidia.com/gpu" | "nvidia.com/gpu.shared" | "amd.com/gpu")
-        || resource.starts_with("nvidia.com/mig-")
-        || matches!(resource, "gpu.intel.com/i915" | "gpu.intel.com/xe")
-}
 
 /// Whether the resource is counted in bytes.
 fn is_bytes(resource: &str) -> bool {

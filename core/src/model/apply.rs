@@ -44,6 +44,8 @@ pub struct Changes {
     pub recharge: bool,
     /// Claims, volumes or what makes them changed: work that has volumes may fit.
     pub storage: bool,
+    /// Devices or claims on them changed: what they cost may have.
+    pub devices: bool,
     /// What was chosen for claims of pods that were taken off the accounts: it stands, if they are
     /// accounted again.
     pub chosen: Choices,
@@ -55,6 +57,7 @@ impl ClusterState {
         match input {
             Input::Node(facts) => {
                 let name = facts.name.clone();
+                self.look_at_gpus(&name, Some(&facts));
                 if self.room.upsert_node(facts) {
                     (changes.room, changes.facts) = (true, true);
                     self.turns.change();
@@ -64,6 +67,7 @@ impl ClusterState {
                 }
             }
             Input::NodeGone(name) => {
+                self.look_at_gpus(&name, None);
                 changes.room |= self.room.remove_node(&name);
                 changes.facts = true;
                 self.turns.change();
@@ -87,8 +91,9 @@ impl ClusterState {
             | Input::QueryGone(_)
             | Input::ResourceClaim(_)
             | Input::ResourceClaimGone(_) => {
+                self.look_at_devices_of(&input);
                 changes.room |= self.room.apply_devices(input);
-                changes.facts = true;
+                (changes.facts, changes.devices) = (true, true);
             }
             Input::Deactivated(facts) => {
                 let name = (facts.namespace, facts.name);

@@ -92,6 +92,9 @@ impl ClusterState {
     /// Derives every workload of a batch, then accounts its pods on nodes.
     pub fn derive(&mut self, changes: &mut Changes) {
         self.room.devices.refresh();
+        if std::mem::take(&mut changes.devices) {
+            self.rebill_all(changes);
+        }
         if changes.rebuild || self.room.levels.is_empty() {
             self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
         }

@@ -1,13 +1,16 @@
 //! Devices and claims of a room: facts into them, and whose numbers those change.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
+use crate::gpus;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    AllocatedDevice, Allocation, Input, PodClaim, ResourceClaimFacts, ResourceClaimKey, Text,
+    AllocatedDevice, Allocation, Input, Labels, NodeFacts, PodClaim, ResourceClaimFacts,
+    ResourceClaimKey, Text,
 };
 use crate::model::pod::Binding;
 use crate::model::room::Room;
@@ -38,6 +41,68 @@ impl ClusterState {
         if self.room.devices.let_lapse(now, timeout) {
             self.room.touch_all();
             (changes.room, changes.facts) = (true, true);
+        }
+    }
+}
+
+/// GPUs that a pod may ask for: so many of all pods together still have a sum, from which each can
+/// be taken again.
+const MILLI_GPUS_MAX: i64 = 1_000_000_000 * gpus::MILLI;
+
+impl ClusterState {
+    /// Thousandths of GPUs that a placed pod has: those that it requests, each as its node says
+    /// what it is, and those that its claims have. What it uses with others counts once for all of
+    /// whom `seen` is kept. More than a billion are as many.
+    pub(crate) fn milli_gpus(&self, pod: PodIdx, seen: &mut BTreeSet<ResourceClaimKey>) -> i64 {
+        let (room, entry) = (&self.room, &self.pods[pod]);
+        let (facts, none) = (entry.place.and_then(|node| room.facts(node)), Labels::new());
+        let labels = facts.map_or(&none, |facts| &facts.labels);
+        let names = entry.claims.as_ref().map(|names| (&entry.namespace, &names[..]));
+        let shape = &room.shape(entry.shape).facts;
+        let of_devices = room.devices.milli_gpus((pod, names), shape, seen);
+        let asked = room.ledger.request(entry.holds).entries();
+        let asked = asked.iter().filter(|(resource, _)| room.resources.is_gpu(*resource));
+        let all = asked.fold(of_devices, |sum, (resource, amount)| {
+            let share = gpus::share(room.resources.name(*resource), labels);
+            sum.saturating_add(share.map_or(0, |share| share.milli(*amount)))
+        });
+        all.min(MILLI_GPUS_MAX)
+    }
+
+    /// A node is about to be said to be another, or gone: if that tells something else of its GPUs,
+    /// what they count for budgets is looked at.
+    pub(super) fn look_at_gpus(&mut self, name: &Text, facts: Option<&NodeFacts>) {
+        let none = Labels::new();
+        let known = self.room.find_node(name).and_then(|node| self.room.facts(node));
+        let known = known.map_or(&none, |facts| &facts.labels);
+        if !gpus::tell_the_same(known, facts.map_or(&none, |facts| &facts.labels)) {
+            self.spending.touch_counted();
+        }
+    }
+
+    /// The same of devices, or of a claim on them.
+    pub(super) fn look_at_devices_of(&mut self, input: &Input) {
+        let key = match input {
+            Input::ResourceClaim(claim) => &claim.key,
+            Input::ResourceClaimGone(key) => key,
+            Input::Slice(_) | Input::SliceGone(_) => return self.spending.touch_counted(),
+            _ => return,
+        };
+        if self.spending.is_empty() {
+            return;
+        }
+        let news = match input {
+            Input::ResourceClaim(claim) => claim.allocation.as_ref(),
+            _ => None,
+        };
+        let known = self.room.devices.claim(key).and_then(|claim| claim.allocation.as_ref());
+        let reserved = known.into_iter().chain(news).flat_map(|has| &has.reserved);
+        let mut pods = self.room.devices.pods_with(key);
+        pods.extend(reserved.filter_map(|uid| self.pod_by_uid.get(uid)));
+        for pod in pods {
+            if let Some(workload) = self.pods.get(pod).and_then(|pod| pod.workload) {
+                self.spending.touch(workload);
+            }
         }
     }
 }

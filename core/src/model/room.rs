@@ -21,7 +21,7 @@ use crate::model::volumes::Volumes;
 use crate::policy::{QuotaArgs, RuleArgs};
 use crate::quota::counted;
 use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
-use crate::rules::dynamic_resources::Devices;
+use crate::rules::dynamic_resources::{Devices, shares};
 use crate::rules::neighbours::{self, Neighbourhood};
 use crate::rules::node_ports::Ports;
 
@@ -517,6 +517,18 @@ impl Room {
             UNLIMITED => 0,
             has => has,
         }))
+    }
+
+    /// The largest share of a node that a pod of a shape takes, as a fraction: of what its request
+    /// asks, or of the devices that its claims ask for.
+    pub fn share_taken(&self, shape: &Shape, node: NodeIdx) -> (i64, i64) {
+        let (used, of, _) = self.dominant_share(shape.request, node);
+        // This is asked for each node that is compared: who has no claim does not pay for those.
+        if shape.facts.claims.is_empty() {
+            return (used, of);
+        }
+        let of_devices = |facts| shares::of_node(&self.devices, &shape.facts, facts);
+        shares::larger((used, of), self.facts(node).map_or((0, 1), of_devices))
     }
 
     /// The largest share of a node that a request takes, as a fraction; GPUs and other devices

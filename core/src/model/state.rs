@@ -388,8 +388,7 @@ impl ClusterState {
             let pod = &self.pods[pod];
             let (worked, node) = (now.since(pod.bound_at?).0, pod.place?);
             self.room.facts(node)?;
-            let request = self.room.shape(pod.shape).request;
-            let (used, of, _) = self.room.dominant_share(request, node);
+            let (used, of) = self.room.share_taken(self.room.shape(pod.shape), node);
             let shared = i128::from(worked) * i128::from(used) / i128::from(of);
             Some(i64::try_from(shared).unwrap_or(i64::MAX))
         };

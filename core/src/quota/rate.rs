@@ -19,8 +19,8 @@ use crate::time::Time;
 pub struct Rate {
     /// Hourly price of members whose price is known.
     pub per_hour: MicroUsd,
-    /// GPUs.
-    pub gpus: i64,
+    /// Thousandths of GPUs.
+    pub milli_gpus: i64,
     /// Members whose price is not known.
     pub unpriced: u32,
     /// Members whose price nobody recorded: that of their node counts, as it is now.
@@ -43,7 +43,7 @@ impl Rate {
     pub fn plus(self, other: Rate) -> Rate {
         Rate {
             per_hour: self.per_hour.plus(other.per_hour),
-            gpus: self.gpus.saturating_add(other.gpus),
+            milli_gpus: self.milli_gpus.saturating_add(other.milli_gpus),
             unpriced: self.unpriced.saturating_add(other.unpriced),
             assumed: self.assumed.saturating_add(other.assumed),
         }
@@ -53,7 +53,7 @@ impl Rate {
     pub fn minus(self, other: Rate) -> Rate {
         Rate {
             per_hour: MicroUsd(self.per_hour.0.saturating_sub(other.per_hour.0)),
-            gpus: self.gpus.saturating_sub(other.gpus),
+            milli_gpus: self.milli_gpus.saturating_sub(other.milli_gpus),
             unpriced: self.unpriced.saturating_sub(other.unpriced),
             assumed: self.assumed.saturating_sub(other.assumed),
         }

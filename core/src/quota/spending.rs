@@ -4,14 +4,14 @@
 //! its own day and night costs a multiple of one that uses it by day. A budget bounds the sum.
 //!
 //! Wanted: what is spent is the sum over all members of work in the queue, from their bind to their
-//! end, of the hourly price that was fixed when they were placed, and of their GPUs. Who leaves
-//! holds its node until it is gone, so it counts until then. Who bears no price (somebody else
-//! bound it, or its annotations are lost) is charged what it would cost where it is, by what the
-//! node costs at the time, and that this is taken for granted is shown. Where that is not known
-//! nothing is counted in dollars, GPUs all the same, and how many members that are is shown: a
-//! budget in dollars says what is known to be spent and stops nobody for what is not. A queue where
-//! that must not be has quota for money, too. Both amounts may be set; the one that is reached
-//! first counts.
+//! end, of the hourly price that was fixed when they were placed, and of their GPUs, parts of which
+//! count as such ([`crate::gpus`]). Who leaves holds its node until it is gone, so it counts until
+//! then. Who bears no price (somebody else bound it, or its annotations are lost) is charged what
+//! it would cost where it is, by what the node costs at the time, and that this is taken for
+//! granted is shown. Where that is not known nothing is counted in dollars, GPUs all the same, and
+//! how many members that are is shown: a budget in dollars says what is known to be spent and stops
+//! nobody for what is not. A queue where that must not be has quota for money, too. Both amounts
+//! may be set; the one that is reached first counts.
 //!
 //! Hard: once it is spent, nothing new begins in the queue, nor do gangs that run get members
 //! beyond their minimum, until the next period. What runs goes on, and what was promised the room
@@ -22,8 +22,8 @@
 //! among those whom the rules let leave at all.
 //!
 //! Time is counted in whole seconds, as the API writes it: GPU-seconds are whole numbers then, and
-//! what is written is what is known. Of a price for so many seconds less than a millionth of a
-//! dollar is lost with each restart.
+//! what is written is what is known. Less than a millionth of a dollar and a second of one GPU is
+//! lost with each restart.
 //!
 //! Phases: facts, also of nodes by which it is charged, and admissions touch work -> at the begin
 //! and at the end of a step it is looked what touched work costs an hour, and accounts are brought
@@ -43,6 +43,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::NodeIdx;
 
+use crate::gpus::MILLI;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{Enforcement, SpendingLimit, SpentFacts, Text};
 use crate::money::MicroUsd;
@@ -51,12 +52,13 @@ use crate::time::Time;
 
 const SECOND_MS: i64 = 1_000;
 const SECONDS_OF_AN_HOUR: i128 = 3_600;
+const MILLI_GPUS: i128 = MILLI as i128;
 
-/// What was spent: an hourly price for so many seconds, summed up, and GPU-seconds.
+/// What was spent: an hourly price for so many seconds, summed up, and thousandths of GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     micro_usd_hours: i128,
-    gpu_seconds: i128,
+    milli_gpu_seconds: i128,
 }
 
 impl Sums {
@@ -64,8 +66,8 @@ impl Sums {
         let (seconds, sums) = (i128::from(seconds.max(0)), self);
         let price = i128::from(rate.per_hour.0.max(0));
         sums.micro_usd_hours = sums.micro_usd_hours.saturating_add(price * seconds);
-        let gpus = i128::from(rate.gpus.max(0));
-        sums.gpu_seconds = sums.gpu_seconds.saturating_add(gpus * seconds);
+        let gpus = i128::from(rate.milli_gpus.max(0));
+        sums.milli_gpu_seconds = sums.milli_gpu_seconds.saturating_add(gpus * seconds);
     }
 }
 
@@ -199,9 +201,9 @@ impl Account {
         MicroUsd(i64::try_from(spent).unwrap_or(i64::MAX))
     }
 
-    /// GPU-seconds used.
+    /// GPU-seconds used, rounded down.
     pub fn gpu_seconds(&self) -> i64 {
-        i64::try_from(self.sums.gpu_seconds).unwrap_or(i64::MAX)
+        i64::try_from(self.sums.milli_gpu_seconds / MILLI_GPUS).unwrap_or(i64::MAX)
     }
 
     /// What of the budget is spent: neither amount, one, or both; money first.
@@ -230,10 +232,10 @@ impl Account {
             let limit = i128::from(limit.0).saturating_mul(SECONDS_OF_AN_HOUR);
             (limit - self.sums.micro_usd_hours, i128::from(self.rate.per_hour.0))
         });
-        let gpus = self
-            .limit
-            .gpu_seconds
-            .map(|limit| (i128::from(limit) - self.sums.gpu_seconds, i128::from(self.rate.gpus)));
+        let gpus = self.limit.gpu_seconds.map(|limit| {
+            let limit = i128::from(limit) * MILLI_GPUS;
+            (limit - self.sums.milli_gpu_seconds, i128::from(self.rate.milli_gpus))
+        });
         let running = money.into_iter().chain(gpus).filter(|(_, each)| *each > 0);
         let lasts = running.map(|(left, each)| left / each + i128::from(left % each > 0)).min()?;
         let lasts_ms = i64::try_from(lasts.saturating_mul(SECOND_MS.into())).ok()?;
@@ -274,7 +276,7 @@ impl Spending {
     pub fn restore(&mut self, facts: &SpentFacts) {
         let sums = Sums {
             micro_usd_hours: i128::from(facts.usd.0.max(0)) * SECONDS_OF_AN_HOUR,
-            gpu_seconds: facts.gpu_seconds.max(0).into(),
+            milli_gpu_seconds: i128::from(facts.gpu_seconds.max(0)) * MILLI_GPUS,
         };
         let given = Stored { start: facts.period_start, sums, as_of: facts.as_of };
         let known = self.stored.entry(facts.cluster_queue.clone()).or_insert(given);
@@ -325,6 +327,11 @@ impl Spending {
     /// What a node costs may have changed, or all of them: whatever is charged by that is touched.
     pub fn reprice(&mut self, node: Option<NodeIdx>) {
         self.touched.extend(self.followed.by(node));
+    }
+
+    /// The same of all work that counts.
+    pub fn touch_counted(&mut self) {
+        self.touched.extend(self.counted.keys());
     }
 
     /// Takes out what was touched.
@@ -483,7 +490,8 @@ mod tests {
     }
 
     fn rate(per_hour: i64, gpus: i64) -> Rate {
-        Rate { per_hour: MicroUsd(per_hour), gpus, ..Rate::default() }
+        let milli_gpus = gpus.saturating_mul(MILLI);
+        Rate { per_hour: MicroUsd(per_hour), milli_gpus, ..Rate::default() }
     }
 
     #[test]
@@ -537,7 +545,8 @@ mod tests {
 
     #[test]
     fn what_is_stored_counts_if_it_is_of_this_period() {
-        let sums = Sums { micro_usd_hours: 50 * SECONDS_OF_AN_HOUR, gpu_seconds: 70 };
+        let (micro_usd_hours, milli_gpu_seconds) = (50 * SECONDS_OF_AN_HOUR, 70_000);
+        let sums = Sums { micro_usd_hours, milli_gpu_seconds };
         let stored = |start, as_of| Stored { start: at(start), sums, as_of: at(as_of) };
         let open = |period, stored: Stored| {
             let limit = SpendingLimit { period, ..limit(Some(100), None) };

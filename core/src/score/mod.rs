@@ -137,11 +137,11 @@ pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> Sco
 }
 
 /// Price per hour of the share of the node that one pod uses: the node's price times the largest
-/// share of any resource that it takes. `None`: the node's price is unknown, or nothing that the
-/// pod asks is limited there.
+/// share of any resource or kind of devices that it takes. `None`: the node's price is unknown, or
+/// nothing that the pod asks is limited there.
 pub fn hourly(question: &Question<'_>) -> Option<MicroUsd> {
     let price = question.facts().price.as_ref()?;
-    let (used, of, _) = question.room.dominant_share(question.shape.request, question.node);
+    let (used, of) = question.room.share_taken(question.shape, question.node);
     match used {
         0 if price.per_hour.0 != 0 && unlimited(question) => None,
         _ => Some(price.per_hour.times(used, of)),

@@ -379,7 +379,7 @@ pub struct Budget {
     /// US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd: Option<Quantity>,
-    /// GPU-hours.
+    /// GPU-hours of all makers' GPUs; parts of them count as such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_hours: Option<Quantity>,
     /// How long it must last.

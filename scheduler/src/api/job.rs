@@ -39,6 +39,8 @@ pub struct JobSpec {
     /// No pods while this is set.
     #[serde(default)]
     pub suspend: bool,
+    /// Who makes its pods; absent: Kubernetes itself.
+    pub managed_by: Option<String>,
     /// Its pods.
     pub template: PodTemplate,
 }

@@ -94,7 +94,8 @@ Examples:
   capstan migrate kueue queues.yaml > capstan.yaml
   kubectl get cq,lq,rf,cohorts,topologies,workloadpriorityclasses,admissionchecks -A -o yaml |
     capstan migrate kueue - > capstan.yaml
-  kubectl get jobs,jobsets,pods -A -o yaml | capstan migrate kueue queues.yaml -
+  kubectl get jobs,jobsets,pods,workloads.kueue.x-k8s.io -A -o yaml |
+    capstan migrate kueue queues.yaml -
   capstan migrate kueue kueue-manager-config.yaml --config-out capstan-config.yaml";
 
 /// `migrate`.

@@ -132,8 +132,9 @@ impl Facts<'_> {
             false => None,
         });
         let mut wishes = asked.wishes;
+        let here = job.elsewhere.is_none();
         // The owner that is the gang makes these pods, as far as anybody plays that here.
-        let count = if job.count <= MEMBERS_MAX && !part { job.count } else { 0 };
+        let count = if here && job.count <= MEMBERS_MAX && !part { job.count } else { 0 };
         let queued = wishes.queue.is_some() || job.marked;
         wishes.ignored = ignored;
         OwnerFacts {
@@ -142,7 +143,7 @@ impl Facts<'_> {
             namespace: job.namespace.clone(),
             name: job.name.clone(),
             created: job.created.unwrap_or(start),
-            ours: ours && (!job.suspended || queued) && job.count <= MEMBERS_MAX,
+            ours: ours && here && (!job.suspended || queued) && job.count <= MEMBERS_MAX,
             suspended: job.suspended,
             incarnation: job.incarnation,
             finished: job.finished.clone(),
@@ -180,7 +181,7 @@ impl Facts<'_> {
         let asked = wishes::read(&chain, &mut ignored);
         let ended = gang.ended(self.directory);
         let min_member = gang.least(&chain, ended, &mut ignored);
-        let count = gang.count();
+        let (count, here) = (gang.count(), owner.elsewhere.is_none());
         let member = Member {
             namespace: &owner.namespace,
             name: &owner.name,
@@ -195,7 +196,7 @@ impl Facts<'_> {
         };
         let member_of = gangs::group_of(&member, &mut ignored);
         let (pod_sets, priority, never_preempts) =
-            self.roles(&gang, (min_member, count <= MEMBERS_MAX), (&chain[1..], &asked));
+            self.roles(&gang, (min_member, here && count <= MEMBERS_MAX), (&chain[1..], &asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
         let queued = wishes.queue.is_some() || owner.marked;
@@ -208,6 +209,7 @@ impl Facts<'_> {
             name: owner.name.clone(),
             created: owner.created.unwrap_or(start),
             ours: gang.of.ours(&self.directory.scheduler)
+                && here
                 && (!suspended || queued)
                 && count <= MEMBERS_MAX,
             suspended,
@@ -372,6 +374,10 @@ impl Facts<'_> {
     fn remark_job(&self, job: &JobDraft, facts: &OwnerFacts, remarks: &mut Remarks) {
         let above = self.directory.above(&job.namespace, job.owner.as_ref());
         let ours = job.ours(&self.directory.scheduler);
+        if let Some(by) = job.elsewhere.as_ref().filter(|_| ours) {
+            remarks.on_elsewhere("Job", by, facts);
+        }
+        let ours = ours && job.elsewhere.is_none();
         remarks.on_job(job, ours, facts, above.iter().map(|owner| owner.known()));
     }
 
@@ -382,7 +388,12 @@ impl Facts<'_> {
         let ours = owner.gang().is_some_and(|gang| {
             Gang::of(gang, self.directory).is_some_and(|gang| gang.of.ours(scheduler))
         });
-        remarks.on_gang(owner.known(), ours, facts, above.iter().map(|owner| owner.known()));
+        let (own, elsewhere) = (owner.known(), owner.gang().and_then(|it| it.elsewhere.as_ref()));
+        if let Some(by) = elsewhere.filter(|_| ours) {
+            remarks.on_elsewhere(own.kind, by, facts);
+        }
+        let ours = ours && elsewhere.is_none();
+        remarks.on_gang(own, ours, facts, above.iter().map(|owner| owner.known()));
     }
 
     /// What is to be said of an owner that only passes its labels on; Jobs have facts.

@@ -46,6 +46,8 @@ pub struct GangDraft {
     pub marks: Arc<Marks>,
     /// Who owns it.
     pub owner: Option<OwnerName>,
+    /// Who makes its pods, if that is not the controller of its kind.
+    pub elsewhere: Option<Text>,
     /// How often we suspended it.
     pub incarnation: u32,
     /// It carries our mark of suspension; not where somebody suspended it after we resumed it.
@@ -182,6 +184,9 @@ impl GangDraft {
         }
         let resumed = says.suspended && marks.annotations.contains_key(keys::ADMITTED);
         let leaving = says.suspended && says.active;
+        let by = |path: &str| Part::whole(value).at(path).as_str();
+        let by = by("spec.managedBy").or_else(|| by("spec.runPolicy.managedBy"));
+        let elsewhere = gangs::made_elsewhere(Some(kind), by);
         let deleted = meta.deletion_timestamp.is_some().then_some(OwnerEnd::Deleted);
         let draft = GangDraft {
             kind,
@@ -190,6 +195,7 @@ impl GangDraft {
             name: marks::name(&meta).into(),
             created: meta.creation_timestamp.as_ref().map(time),
             owner: marks::owner(&meta, shared),
+            elsewhere: elsewhere.map(|by| shared.texts.text(by)),
             incarnation: counted.unwrap_or(0),
             marked: counted.is_some_and(|count| count > 0) && !resumed,
             admitted: note::admitted(&marks.annotations, shared, &mut ignored),

@@ -20,6 +20,7 @@ use super::{Refusal, devices, neighbours, note, requests, time};
 use crate::api::job::Job;
 use crate::api::keys;
 use crate::api::pod::{PodStatus, is_true};
+use crate::gangs;
 
 /// A Job that waits for its owners and classes.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,8 @@ pub struct JobDraft {
     pub owner: Option<OwnerName>,
     /// Who schedules its pods.
     pub scheduler: Option<Text>,
+    /// Who makes its pods, if that is not the controller of Jobs.
+    pub elsewhere: Option<Text>,
     /// `spec.suspend`.
     pub suspended: bool,
     /// How often we suspended it.
@@ -111,6 +114,8 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         template: shared.marks_of_pod(&template.metadata, &template.spec),
         owner: marks::owner(meta, shared),
         scheduler: template.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
+        elsewhere: gangs::made_elsewhere(None, spec.managed_by.as_deref())
+            .map(|by| shared.texts.text(by)),
         suspended: spec.suspend,
         incarnation: counted.unwrap_or(0),
         marked: counted.is_some_and(|count| count > 0)

@@ -135,6 +135,18 @@ impl Remarks {
         }
     }
 
+    /// An owner whose pods are to be ours leaves it to another than its controller to make them.
+    pub fn on_elsewhere(&mut self, kind: &str, by: &str, facts: &OwnerFacts) {
+        if facts.finished.is_none() {
+            let problem = format!(
+                "says managedBy: {}, so the controller of {kind}s makes no pods of it, and nothing \
+                 here starts it: left alone",
+                quoted(by)
+            );
+            self.say(kind, &facts.namespace, &problem, &facts.name);
+        }
+    }
+
     /// An owner whose pods are ours is suspended, and nobody will resume it.
     fn on_sleeper(&mut self, kind: &str, facts: &OwnerFacts) {
         if facts.suspended && facts.finished.is_none() && !facts.ours {

@@ -260,6 +260,50 @@ fn a_suspended_job_is_ours_only_with_a_queue_or_our_mark() {
 }
 
 #[test]
+fn a_job_that_another_controller_makes_is_left_alone_and_named() {
+    let queue = "labels: {kueue.x-k8s.io/queue-name: q}";
+    for (by, want) in [
+        ("kueue.x-k8s.io/multikueue", false),
+        ("example.com/my-controller", false),
+        ("kubernetes.io/job-controller", true),
+        ("''", true),
+    ] {
+        for suspend in ["true", "false"] {
+            let mode = format!("suspend: {suspend}\n  managedBy: {by}");
+            let objects = job(queue, &mode, "");
+            let owner = owner(&objects);
+            assert_eq!((owner.ours, owner.pod_sets[0].count > 0), (want, want), "{by}");
+            let says = format!("says managedBy: {by}, so the controller of Jobs makes no pods");
+            let told = objects.warnings.iter().any(|one| one.problem.contains(&says));
+            assert_eq!(told, !want, "{by}: {:?}", objects.warnings);
+        }
+    }
+}
+
+#[test]
+fn kinds_of_other_projects_are_left_alone_where_their_controllers_are() {
+    let set = |by: &str| {
+        let text = format!(
+            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n\
+             metadata: {{name: s, labels: {{capstan.sh/queue: q}}}}\n\
+             spec:\n  suspend: true\n  managedBy: {by}\n  replicatedJobs:\n  - name: w\n    \
+             template: {{spec: {{template: {{spec: {{schedulerName: capstan, \
+             containers: [{{}}]}}}}}}}}\n"
+        );
+        let objects = yaml(&text);
+        (owner(&objects).ours, objects.warnings.len())
+    };
+    assert_eq!(set("jobset.sigs.k8s.io/jobset-controller"), (true, 0));
+    assert_eq!(set("kueue.x-k8s.io/multikueue"), (false, 1));
+    assert_eq!(set("example.com/my-controller"), (false, 1));
+    // The others have one name each, or another cluster's.
+    let elsewhere = crate::gangs::made_elsewhere;
+    let ray = Some(crate::gangs::kinds::Kind::RayJob);
+    assert_eq!(elsewhere(ray, Some("ray.io/kuberay-operator")), None);
+    assert!(elsewhere(ray, Some("kueue.x-k8s.io/multikueue")).is_some());
+}
+
+#[test]
 fn a_job_whose_template_names_a_gang_is_a_member_of_it() {
     let objects = job("", "", "labels: {capstan.sh/gang: g}");
     let group = owner(&objects).member_of.as_ref().expect("a group");

@@ -29,6 +29,7 @@ use capstan_core::time::Time;
 use self::fields::{Fields, Part};
 use self::kinds::Kind;
 use crate::api::keys;
+use crate::api::no_equal::MULTIKUEUE;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::Says;
 use crate::convert::marks::{Marks, OwnerName};
@@ -181,6 +182,22 @@ fn held(member: &Member<'_>, gang: &OwnerKey) -> Option<Held> {
 /// Whether what is said by marks puts a pod that has them into a gang.
 fn names(marks: &Marks, namespace: &Text, gang: &OwnerKey) -> bool {
     named_in(&[marks], namespace).is_some_and(|named| named == *gang)
+}
+
+/// What the controllers of Kubernetes and of JobSet are called in `managedBy`.
+const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
+const JOB_SET_CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";
+
+/// Who makes the pods of an owner, if that is not the controller of its kind (`None`: a Job): that
+/// one makes none then, and whoever starts the owner waits for them in vain.
+pub fn made_elsewhere(kind: Option<Kind>, managed_by: Option<&str>) -> Option<&str> {
+    managed_by.filter(|by| match kind {
+        _ if by.is_empty() => false,
+        None => *by != JOB_CONTROLLER,
+        Some(Kind::JobSet) => *by != JOB_SET_CONTROLLER,
+        // Their controllers have names of their own, and leave to others nothing but this.
+        Some(_) => *by == MULTIKUEUE,
+    })
 }
 
 /// How an owner ended, once it has.

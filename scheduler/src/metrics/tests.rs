@@ -287,7 +287,7 @@ fn queues_show_what_they_may_spend_and_did() {
         period: Period::Day,
         enforcement: Enforcement::Hard,
     };
-    let rate = Rate { per_hour: MicroUsd(5_000_000), gpus: 2, unpriced: 0, assumed: 0 };
+    let rate = Rate { per_hour: MicroUsd(5_000_000), milli_gpus: 2_000, unpriced: 0, assumed: 0 };
     let account = Account::begun(limit, Time(0), rate).on(Time(1_800_000));
     let spends = QueueView { spending: Some(account.into()), ..queue() };
     let idle = QueueView { name: "idle".into(), ..queue() };

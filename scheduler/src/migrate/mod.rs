@@ -11,10 +11,12 @@
 //!
 //! Phases: files are read object by object (dumps of any size; what is not Kueue's is dropped at
 //! once) -> [`objects`] makes ours of queue objects, [`configuration`] of Kueue's configuration,
-//! [`work`] finds what jobs and pods ask for in vain -> printed in the order in which others refer
-//! to them. Nothing is written to a cluster: that is `kubectl apply`, after a look at it.
+//! [`held`] of work that is deactivated, [`work`] finds what jobs and pods ask for in vain ->
+//! printed in the order in which others refer to them. Nothing is written to a cluster: that is
+//! `kubectl apply`, after a look at it.
 
 mod configuration;
+mod held;
 mod objects;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,11 @@ const RUNNING: &str = "quota that Kueue's own work holds is not counted by Capst
     has ended: drain a queue in Kueue (stopPolicy: HoldAndDrain), or delete its work, before \
     Capstan admits work of it";
 
+/// What is said where no Workload was given.
+const NONE_SEEN: &str = "no Workload of Kueue was given: work that is deactivated there \
+    (spec.active: false) starts here, unless those are given too (kubectl get \
+    workloads.kueue.x-k8s.io -A -o yaml)";
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub struct Migrated {
@@ -51,6 +58,11 @@ pub struct Migrated {
     ready_written: bool,
     /// Kueue's own bookkeeping, by kind: nobody needs it.
     pub kept_back: BTreeMap<String, usize>,
+    /// Work that is deactivated, and held by a Workload of ours.
+    held: Vec<String>,
+    /// Workloads of Kueue, until all are known.
+    seen: held::Seen,
+    saw_workloads: bool,
     /// What work loses, however often.
     lost_work: usize,
     said: work::Said,
@@ -78,6 +90,7 @@ impl Migrated {
     fn finish(mut self, mut wrong: Vec<ReadError>) -> Result<Migrated, Vec<ReadError>> {
         wrong.append(&mut self.errors);
         self.count_more();
+        self.hold_deactivated();
         if wrong.is_empty() { Ok(self) } else { Err(wrong) }
     }
 
@@ -132,6 +145,16 @@ impl Migrated {
         }
         if self.objects.keys().any(|(kind, ..)| *kind == rank(Queueing::ClusterQueue)) {
             notes.push(RUNNING.to_owned());
+            if !self.saw_workloads {
+                notes.push(NONE_SEEN.to_owned());
+            }
+        }
+        if !self.held.is_empty() {
+            notes.push(format!(
+                "deactivated in Kueue, and held here by a Workload of that name with \
+                 spec.active: false: {}",
+                self.held.join(", ")
+            ));
         }
         if self.ready_written {
             notes.push(configuration::READY_WRITTEN.to_owned());

@@ -53,7 +53,7 @@ impl Migrated {
                 return self.errors.extend(findings);
             }
         };
-        for (path, problem) in checks(&value) {
+        for (path, problem) in checks(&value).into_iter().chain(forgotten(what, &value)) {
             self.lose(&place, &object, Some(path), problem);
         }
         let unknown: Vec<&str> = decoded.unknown.iter().map(|one| one.path.as_str()).collect();
@@ -87,7 +87,7 @@ impl Migrated {
         let object = named(kind, value);
         let problem = match kind {
             // Its own bookkeeping; ours is made anew.
-            "Workload" => return *self.kept_back.entry(kind.to_owned()).or_default() += 1,
+            "Workload" => return self.workload(place, value),
             "AdmissionCheck" => {
                 let by = value["spec"]["controllerName"].as_str().unwrap_or("a controller");
                 format!("has no equal: nothing here waits for what {by} says of a workload")
@@ -120,6 +120,24 @@ fn checks(value: &Value) -> Vec<(&'static str, String)> {
     let both = CHECKS.into_iter().zip([plain.collect::<Vec<_>>(), strategy.collect()]);
     let given = both.filter(|(_, names)| !names.is_empty());
     given.map(|(path, names)| (path, said(names))).collect()
+}
+
+/// What a cluster knows of an object, and ours will not.
+fn forgotten(what: Queueing, value: &Value) -> Vec<(&'static str, String)> {
+    let mut forgotten = Vec::new();
+    if value["metadata"]["deletionTimestamp"].is_string() {
+        let problem = "it is being deleted, and is written as one that stays: leave it out, or \
+                       delete it again once its work has ended";
+        forgotten.push(("metadata.deletionTimestamp", problem.to_owned()));
+    }
+    let used = &value["status"]["fairSharing"]["admissionFairSharingStatus"]["consumedResources"];
+    let any = used.as_object().is_some_and(|amounts| !amounts.is_empty());
+    if what == Queueing::LocalQueue && any {
+        let problem = "what it used of late for admission fair sharing is not carried over: it \
+                       begins as one that used nothing";
+        forgotten.push(("status.fairSharing", problem.to_owned()));
+    }
+    forgotten
 }
 
 /// Rules that an object breaks.

@@ -1,5 +1,7 @@
 //! What comes out of what went in.
 
+use capstan_core::Input;
+
 use super::*;
 
 fn migrated(text: &str) -> Migrated {
@@ -81,6 +83,7 @@ fn what_has_no_equal_is_named() {
     assert!(!notes[0].contains("no equal"), "{notes:?}");
     assert!(notes[1].contains("quota that Kueue's own work holds is not counted"), "{notes:?}");
     assert!(notes[2].starts_with("1 Workload left out"), "{notes:?}");
+    assert_eq!(notes.len(), 3, "{notes:?}");
 }
 
 #[test]
@@ -259,4 +262,99 @@ fn mistakes_are_named_all_at_once() {
     let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains("metadata.namespace") && said[1].contains("spec.cohortName"));
+}
+
+/// A Workload of Kueue in the namespace `n`, of an owner if it has one.
+fn workload(name: &str, owner: Option<(&str, &str, &str)>, more: &str) -> String {
+    let owners = owner.map_or_else(String::new, |(version, kind, name)| {
+        format!(
+            ", ownerReferences: [{{apiVersion: {version}, kind: {kind}, name: {name}, uid: u}}]"
+        )
+    });
+    format!(
+        "{{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, \
+         metadata: {{name: {name}, namespace: n{owners}}}, {more}}}\n---\n"
+    )
+}
+
+#[test]
+fn what_is_deactivated_is_held_or_named() {
+    let off = "spec: {queueName: q, active: false}";
+    let on = "spec: {queueName: q, active: true}";
+    let ended =
+        &format!("{off}, status: {{conditions: [{{type: Finished, status: 'True', reason: x}}]}}");
+    let job = |name| Some(("batch/v1", "Job", name));
+    let set = |name| Some(("jobset.x-k8s.io/v1alpha2", "JobSet", name));
+    let serves = Some(("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve"));
+    let text = [
+        workload("job-a-1", job("a"), off),
+        workload("jobset-b-1", set("b"), off),
+        workload("job-c-1", job("c"), on),
+        workload("job-d-1", job("d"), ended),
+        // Which of the two will be called otherwise is not certain.
+        workload("job-e-1", job("e"), off),
+        workload("jobset-e-1", set("e"), on),
+        workload("lws-1", serves, off),
+        workload("group", None, off),
+        workload("job-f-1", job("f"), "spec: {active: false}"),
+    ];
+    let migrated = migrated(&text.concat());
+    let losses = losses(&migrated);
+    let named = ["job-e-1", "lws-1", "group", "job-f-1"];
+    assert_eq!(losses.len(), named.len(), "{losses:#?}");
+    for name in named {
+        let word = format!("Workload n/{name}: spec.active: false, and it is not certain what");
+        assert!(losses.iter().any(|loss| loss.contains(&word)), "{word} in {losses:#?}");
+    }
+    let held: Vec<&str> = migrated.objects.keys().map(|(.., name)| name.as_str()).collect();
+    assert_eq!(held, ["a", "b"]);
+    let begins = "apiVersion: capstan.sh/v1alpha1\nkind: Workload\nmetadata:\n";
+    let text = migrated.manifests();
+    assert!(text.starts_with(begins) && text.contains("active: false"), "{text}");
+    assert!(!text.contains("uid") && !text.contains("ownerReferences"), "{text}");
+    let notes = migrated.notes();
+    let says = "spec.active: false: n/a (Job), n/b (JobSet)";
+    assert!(notes.iter().any(|note| note.ends_with(says)), "{notes:?}");
+    let left = "3 Workloads left out";
+    assert!(notes.iter().any(|note| note.starts_with(left)), "{notes:?}");
+    // Ours is taken as it stands, and holds.
+    let config = crate::config::Config::default();
+    let objects = crate::read::read_text("ours", &text, &config).expect("it is valid");
+    let holds = |input: &Input| match input {
+        Input::Deactivated(facts) => Some((facts.name.to_string(), facts.owners.len())),
+        _ => None,
+    };
+    let holds: Vec<_> = objects.inputs.iter().filter_map(holds).collect();
+    assert_eq!(holds, [("a".to_owned(), 0), ("b".to_owned(), 0)], "whoever bears the name");
+}
+
+#[test]
+fn what_a_cluster_knows_of_a_queue_is_not_lost_in_silence() {
+    let migrated = migrated(
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\n\
+         metadata: {name: q, deletionTimestamp: '2026-03-02T10:00:00Z'}\n\
+         spec: {namespaceSelector: {}}\n\
+         ---\n\
+         apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\n\
+         metadata: {name: l, namespace: n}\nspec: {clusterQueue: q}\n\
+         status: {fairSharing: {weightedShare: 0, admissionFairSharingStatus: \
+         {consumedResources: {cpu: '12'}, lastUpdate: '2026-03-02T09:59:00Z'}}}\n\
+         ---\n\
+         apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\n\
+         metadata: {name: m, namespace: n}\nspec: {clusterQueue: q}\n\
+         status: {fairSharing: {weightedShare: 0, admissionFairSharingStatus: \
+         {consumedResources: {}, lastUpdate: '2026-03-02T09:59:00Z'}}}\n",
+    );
+    let losses = losses(&migrated);
+    let words = [
+        "ClusterQueue q: metadata.deletionTimestamp: it is being deleted, and is written as one",
+        "LocalQueue n/l: status.fairSharing: what it used of late for admission fair sharing is",
+    ];
+    assert_eq!(losses.len(), words.len(), "{losses:#?}");
+    for word in words {
+        assert!(losses.iter().any(|loss| loss.contains(word)), "{word} in {losses:#?}");
+    }
+    assert_eq!(migrated.objects.len(), 3, "they are written all the same");
+    let notes = migrated.notes();
+    assert!(notes.iter().any(|note| note.starts_with("no Workload of Kueue")), "{notes:?}");
 }

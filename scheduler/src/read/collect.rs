@@ -14,6 +14,7 @@ use super::decode;
 use super::error::{Notice, Place, ReadError};
 use super::json::Take;
 use super::kinds::{self, DeviceKind, Known, OUR_KINDS, Origin, Queueing, StorageKind};
+use super::kueue::is_deactivated;
 use super::names;
 use super::queueing;
 use super::schema::{self, Finding};
@@ -150,7 +151,7 @@ impl<'a> Collector<'a> {
                 self.complain(ReadError { place: Some(place), object, path, problem });
                 return None;
             }
-            self.ignore(place, &api_version, &kind);
+            self.ignore(place, &api_version, &kind, &value);
             return None;
         };
         if let Known::Queueing(_, origin) = known {
@@ -204,7 +205,7 @@ impl<'a> Collector<'a> {
         None
     }
 
-    fn ignore(&mut self, place: Place, api_version: &str, kind: &str) {
+    fn ignore(&mut self, place: Place, api_version: &str, kind: &str, value: &Value) {
         let of = |group| api_version.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'));
         let known = OUR_KINDS.contains(&kind);
         // Kueue's Workloads are its own bookkeeping, whatever their version.
@@ -228,6 +229,19 @@ impl<'a> Collector<'a> {
             let problem = "trees of groups are not started: PodGroups in one wait".to_owned();
             let object = Some(kind.into());
             return self.warnings.push(Notice { place: Some(place), object, path: None, problem });
+        }
+        if of(KUEUE_GROUP) && kind == "Workload" && is_deactivated(value) {
+            let text = |key: &str| value["metadata"][key].as_str().unwrap_or_default();
+            let object = match text("namespace") {
+                "" | "default" => format!("{kind} {}", text("name")),
+                namespace => format!("{kind} {namespace}/{}", text("name")),
+            };
+            let (object, path) = (Some(object.into()), Some("spec.active".to_owned()));
+            let problem = "false in Kueue, whose Workloads are not read: its work starts here \
+                           unless a Workload of capstan.sh holds it, which capstan migrate kueue \
+                           writes";
+            let (place, problem) = (Some(place), problem.to_owned());
+            return self.warnings.push(Notice { place, object, path, problem });
         }
         let counted = if known { format!("{kind} ({api_version})") } else { kind.to_owned() };
         *self.ignored.entry(counted).or_default() += 1;

@@ -1,7 +1,7 @@
 //! What differs in Kueue's own group.
 //!
-//! Decides how v1beta1 becomes v1beta2 (Kueue's own webhook does the same), and what is said of
-//! fields that Kueue has and we do not.
+//! Decides how v1beta1 becomes v1beta2 (Kueue's own webhook does the same), what is said of fields
+//! that Kueue has and we do not, and which of its Workloads hold their work.
 
 use serde_json::{Map, Value};
 
@@ -11,6 +11,14 @@ use super::schema::Finding;
 /// Fields of Kueue that are known and have no counterpart here.
 const UNSUPPORTED: [&str; 3] =
     ["admissionChecks", "admissionChecksStrategy", "concurrentAdmissionPolicy"];
+
+/// Whether a Workload of Kueue says that its work may not run, and that has not ended.
+pub fn is_deactivated(workload: &Value) -> bool {
+    let conditions = workload["status"]["conditions"].as_array();
+    let is_end = |one: &Value| one["type"] == "Finished" && one["status"] == "True";
+    let ended = conditions.into_iter().flatten().any(is_end);
+    workload["spec"]["active"] == false && !ended
+}
 
 /// Turns an object of v1beta1 into one of v1beta2.
 pub fn upgrade(object: &mut Value) {

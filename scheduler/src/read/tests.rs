@@ -453,6 +453,25 @@ fn kinds_nobody_knows_are_counted() {
 }
 
 #[test]
+fn work_that_kueue_holds_is_named() {
+    let text = "
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: w, namespace: n},
+ spec: {active: false}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta1, kind: Workload, metadata: {name: v}, spec: {active: true}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: u}, spec: {active: false},
+ status: {conditions: [{type: Finished, status: 'True'}]}}
+";
+    let objects = yaml(text);
+    let told = said(&objects.warnings);
+    assert_eq!(told.len(), 1, "{told:?}");
+    let says = "Workload n/w: spec.active: false in Kueue, whose Workloads are not read";
+    assert!(told[0].contains(says), "{told:?}");
+    assert_eq!(objects.ignored.values().sum::<usize>(), 2);
+}
+
+#[test]
 fn a_thousand_complaints_are_enough() {
     let text = "x\n---\n".repeat(1_500);
     let errors = complaints("a.yaml", &text);

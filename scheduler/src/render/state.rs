@@ -3,7 +3,7 @@
 //! One mapping for text, JSON and HTML: `Pending`, `Admitted`, `Running`, `Preempted`,
 //! `Finished`. Also the small answers about one workload that several printers need.
 
-use capstan_core::explain::quantity::{is_gpu, named, quantity};
+use capstan_core::explain::quantity::{is_gpu, is_whole_gpu, named, quantity};
 use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::{PodExplanation, PodSetView, WorkloadExplanation, WorkloadView};
 use capstan_core::model::input::{Amounts, Text};
@@ -131,10 +131,8 @@ pub fn main_resource<'a>(resources: impl Iterator<Item = &'a Text>) -> Option<&'
 
 /// GPUs among the amounts: whole ones, not slices of them.
 pub fn whole_gpus(amounts: &Amounts) -> i64 {
-    ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"]
-        .iter()
-        .filter_map(|resource| amounts.get(*resource))
-        .fold(0, |sum: i64, amount| sum.saturating_add(*amount))
+    let whole = amounts.iter().filter(|(resource, _)| is_whole_gpu(resource));
+    whole.fold(0, |sum: i64, (_, amount)| sum.saturating_add(*amount))
 }
 
 /// Nodes that hold its members, each once.

@@ -12,6 +12,7 @@
 //! | [`capacity`] | what a claim takes of a device that several may share |
 //! | [`state`] | who has which devices |
 //! | [`users`] | who uses which claims, and what comes free with whom |
+//! | [`shares`] | what part of a node devices are, and of GPUs |
 //! | [`unready`] | claims that have devices which will not be ready |
 //! | [`ways`] | what else they could take than the first that will do |
 //!
@@ -50,6 +51,7 @@ mod answers;
 mod capacity;
 mod pools;
 pub(crate) mod search;
+pub(crate) mod shares;
 mod state;
 mod unready;
 mod users;

@@ -36,7 +36,7 @@ pub struct Devices {
     counted: Vec<Nano>,
     pub(super) held: BTreeMap<PodIdx, PodHold>,
     /// Pods that hold devices for a claim of their own.
-    own: BTreeMap<ResourceClaimKey, PodIdx>,
+    pub(super) own: BTreeMap<ResourceClaimKey, PodIdx>,
     shared: BTreeMap<ResourceClaimKey, SharedHold>,
     pub(super) users: Users,
     /// Pods that do not exist and hold devices: `PodIdx::stand_in` of each number below.

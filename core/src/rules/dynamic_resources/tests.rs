@@ -529,3 +529,71 @@ fn no_more_pods_are_counted_than_others_leave_room_for() {
     }
     assert_eq!(count(&devices, &PodShape::default(), &node, 7), 7);
 }
+
+fn of_claims(claims: Vec<PodClaim>) -> PodShape {
+    PodShape { claims, ..PodShape::default() }
+}
+
+#[test]
+fn devices_are_the_part_of_a_node_that_they_are_of_all_that_match() {
+    let eight: Vec<DeviceFacts> = (0..8).map(|at| device(&format!("g{at}"))).collect();
+    let mut devices = all(vec![slice(eight)]);
+    let mut answers = vec![Answer::No; 8];
+    answers[..2].fill(Answer::Yes);
+    devices.put_answers("large".into(), "s".into(), answers.into());
+    allocated(&mut devices, &["g1", "g2"], false);
+    let part = |claims: Vec<PodClaim>| shares::of_node(&devices, &of_claims(claims), &node("a"));
+    let of = |asks: Vec<DeviceAsk>| part(vec![own(&claim(asks))]);
+    assert_eq!(of(vec![ask("r", 1)]), (1, 8), "those in use are of them");
+    assert_eq!(of(vec![ask("r", 1), ask("s", 2)]), (3, 8));
+    assert_eq!(of(vec![ask("r", 9)]), (8, 8), "no more than there are");
+    let one = own(&claim(vec![ask("r", 1)]));
+    assert_eq!(part(vec![one.clone(), one.clone()]), (2, 8));
+    let large = DeviceAsk { query: "large".into(), ..ask("r", 1) };
+    assert_eq!(of(vec![ask("r", 3), large.clone()]), (1, 2), "the larger part");
+    assert_eq!(of(vec![ask("r", 5), large.clone()]), (5, 8));
+    let every = DeviceAsk { count: DeviceCount::All, ..large.clone() };
+    assert_eq!(of(vec![every]), (2, 2));
+    let admin = DeviceAsk { admin: true, ..ask("r", 4) };
+    assert_eq!(of(vec![admin]), (0, 1), "it keeps nothing");
+    // Of alternatives the first that the node could meet.
+    let three = DeviceAsk { count: DeviceCount::Exactly(3), ..large };
+    let options = vec![three, ask("r/b", 2)];
+    let either = ClaimSpec {
+        requests: vec![RequestSpec { name: "r".into(), options }],
+        ..ClaimSpec::default()
+    };
+    assert_eq!(part(vec![own(&either)]), (2, 8));
+    let elsewhere = shares::of_node(&devices, &of_claims(vec![one]), &node("b"));
+    assert_eq!(elsewhere, (0, 1), "nothing that is there");
+    assert_eq!(part(vec![PodClaim::Named(("ns".into(), "none".into()))]), (0, 1));
+}
+
+#[test]
+fn gpus_are_counted_where_they_are_had() {
+    let profile = [("profile".into(), Attribute::Text("1g.10gb".into()))].into();
+    let mig = DeviceFacts { attributes: profile, ..device("m0") };
+    let memory = Capacity { value: Nano(80), policy: None };
+    let capacity = [("memory".into(), memory)].into();
+    let shared = DeviceFacts { shared: true, capacity, ..device("s0") };
+    let mut devices = all(vec![slice(vec![device("g0"), device("g1"), mig, shared, device("g2")])]);
+    allocated(&mut devices, &["g0", "g1"], false);
+    allocated(&mut devices, &["m0"], false);
+    allocated(&mut devices, &["s0"], true);
+    let pod = PodIdx::FIRST;
+    let named = |name: &str| PodClaim::Named(("ns".into(), name.into()));
+    let seen = &mut std::collections::BTreeSet::new();
+    assert_eq!(devices.milli_gpus((pod, None), &of_claims(vec![named("g0-g1")]), seen), 2_000);
+    let both = of_claims(vec![named("g0-g1"), named("m0")]);
+    assert_eq!(devices.milli_gpus((pod, None), &both, seen), 143, "once for all who share it");
+    let half = of_claims(vec![named("s0")]);
+    assert_eq!(devices.milli_gpus((pod, None), &half, seen), 500, "40 of 80");
+    // What is not allocated yet, and what keeps nothing from others.
+    let watch = DeviceAsk { admin: true, ..ask("watch", 1) };
+    let waits = of_claims(vec![own(&claim(vec![ask("r", 1), watch]))]);
+    assert_eq!(devices.milli_gpus((pod, None), &waits, seen), 0);
+    let hold = choose(&devices, &waits, (&"ns".into(), None), &node("a"), None);
+    devices.hold(pod, hold);
+    assert_eq!(devices.milli_gpus((pod, None), &waits, seen), 1_000);
+    assert!(devices.pods_with(&("ns".into(), "g0-g1".into())).is_empty(), "nobody with a place");
+}

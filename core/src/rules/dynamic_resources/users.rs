@@ -157,6 +157,12 @@ impl Devices {
         self.users.any(key)
     }
 
+    /// Pods with a place that use a claim, or hold devices for it.
+    pub(crate) fn pods_with(&self, key: &ResourceClaimKey) -> Vec<PodIdx> {
+        let users = self.users.of.get(key).into_iter().flatten();
+        users.chain(self.own.get(key)).copied().collect()
+    }
+
     /// Whether facts of a claim tell nothing new but who has reserved it, where its devices are
     /// ready: that changes often, and no node says anything else because of it.
     pub(crate) fn reserves_only(&self, facts: &ResourceClaimFacts) -> bool {

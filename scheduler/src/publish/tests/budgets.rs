@@ -7,7 +7,8 @@ use capstan_core::money::MicroUsd;
 use super::*;
 
 /// A dollar a second, of four GPUs.
-const RATE: Rate = Rate { per_hour: MicroUsd(3_600_000_000), gpus: 4, unpriced: 0, assumed: 0 };
+const RATE: Rate =
+    Rate { per_hour: MicroUsd(3_600_000_000), milli_gpus: 4_000, unpriced: 0, assumed: 0 };
 
 fn limit(usd: i64, enforcement: Enforcement) -> SpendingLimit {
     let usd = Some(MicroUsd(usd * 1_000_000));
