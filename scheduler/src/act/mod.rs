@@ -146,8 +146,8 @@ impl Executor {
         self.shared.take_on(flights.collect());
     }
 
-    /// Whether binds wait as many as may be under way at a time: one that was dispatched now would
-    /// not begin before all of those have ended.
+    /// Whether as many effects are under way as may be, and a bind waits: one that was dispatched
+    /// now would not begin before others have ended.
     pub fn has_plenty(&self) -> bool {
         self.shared.has_plenty()
     }

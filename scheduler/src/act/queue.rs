@@ -128,10 +128,12 @@ impl Shared {
         self.start();
     }
 
-    /// Whether at least as many binds wait for a slot as there are slots.
+    /// Whether all slots are taken, and a bind waits for one.
     pub(super) fn has_plenty(&self) -> bool {
         let queue = self.queue.lock();
-        queue.completing.len() + queue.binds.len() >= self.limits.in_flight.max(1)
+        let waiting = queue.completing.len() + queue.binds.len();
+        // Slots are taken before those who have them take effects.
+        queue.under_way >= self.limits.in_flight && waiting > 0
     }
 
     /// These do not hold up others any more.
