@@ -110,7 +110,7 @@ where
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
+        .map_err(Into::<BoxError>::into)
         .service(transport))
 }
 

@@ -1,8 +1,7 @@
 //! The facts of one Job or pod, given what is around it.
 //!
-//! Decides priorities (a PriorityClass may stand after its pods), which owner's labels count and
-//! which gang a pod is in. Nothing is remembered from one object to the next but which classes
-//! were named in vain.
+//! Decides which owner's labels count and which gang a pod is in. Nothing is remembered from one
+//! object to the next but which classes were named in vain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +15,10 @@ use capstan_core::time::Time;
 use super::devices::{Claimant, PodClaimDraft};
 use super::directory::{Directory, Owner};
 use super::gang::GangDraft;
-use super::gathered::PriorityClassDraft;
 use super::group::{GroupDraft, GroupSays};
 use super::job::JobDraft;
 use super::marks::Marks;
-use super::pod::{PodDraft, Ranked};
+use super::pod::PodDraft;
 use super::ranges::Contents;
 use super::remarks::Remarks;
 use super::runtime::Runtime;
@@ -29,10 +27,6 @@ use crate::gangs::owner::Gang;
 use crate::gangs::wishes::{self, Asked};
 use crate::gangs::{self, Member};
 use crate::read::error::Notice;
-
-/// Priorities of the classes that every cluster has.
-const SYSTEM_CLASSES: [(&str, i32); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// What facts are made with.
 pub struct Facts<'a> {
@@ -259,18 +253,6 @@ impl Facts<'_> {
         (sets, class.map_or(priority, |class| class.value), never)
     }
 
-    /// The priority that a PodGroup gives its members.
-    fn rank_of_group(&mut self, group: &GroupDraft) -> Option<i32> {
-        let says = &group.says;
-        match (says.priority, &says.class) {
-            (Some(priority), _) => Some(priority),
-            (None, Some(class)) => self.class(class, false).map(|class| class.value),
-            (None, None) => {
-                gangs::upstream::compares(group).then(|| self.rank(&Ranked::default()).0)
-            }
-        }
-    }
-
     /// The facts of a pod; `start` stands for a creation time that nobody gave.
     pub fn of_pod(&mut self, pod: &PodDraft, start: Time) -> PodFacts {
         let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
@@ -436,43 +418,6 @@ impl Facts<'_> {
         {
             remarks.on_strangers(facts, self.directory.ours_in(&gang));
         }
-    }
-
-    /// Priority, and whether it never preempts.
-    fn rank(&mut self, ranked: &Ranked) -> (i32, bool) {
-        let class = match &ranked.class {
-            Some(name) => self.class(name, ranked.priority.is_some()),
-            // Of several defaults the API server takes the lowest.
-            None => self
-                .directory
-                .classes
-                .values()
-                .filter(|one| one.global_default)
-                .min_by_key(|c| c.value)
-                .copied(),
-        };
-        let priority = ranked.priority.or(class.map(|class| class.value)).unwrap_or(0);
-        let never = class.is_some_and(|class| class.never_preempts);
-        (priority, ranked.never_preempts.unwrap_or(never))
-    }
-
-    fn class(&mut self, name: &Text, settled: bool) -> Option<PriorityClassDraft> {
-        if let Some(class) = self.directory.classes.get(name) {
-            return Some(*class);
-        }
-        let system = SYSTEM_CLASSES.iter().find(|(system, _)| **system == **name);
-        if let Some((_, value)) = system {
-            let value = *value;
-            return Some(PriorityClassDraft {
-                value,
-                global_default: false,
-                never_preempts: false,
-            });
-        }
-        if !settled {
-            *self.missing.0.entry((ClassKind::Priority, name.clone())).or_default() += 1;
-        }
-        None
     }
 
     /// The shape of a pod with what an API server adds, as far as none did.

@@ -18,7 +18,7 @@ use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};
-use super::{Refusal, devices, malformed, neighbours, note, requests, selector, time};
+use super::{Refusal, devices, images, malformed, neighbours, note, requests, selector, time};
 use crate::api::keys;
 use crate::api::pod::{Container, Pod, PodSpec, PodStatus, Resources, is_true};
 
@@ -290,7 +290,7 @@ pub fn shape(spec: &PodSpec) -> PodShape {
         node_selector: selector::pairs(&spec.node_selector),
         node_affinity: required.map(selector::node_selector),
         preferred_nodes: selector::preferred(preferred),
-        images: images(spec),
+        images: images::of(spec),
         features: features(spec),
         tolerations: selector::tolerations(&spec.tolerations),
         ports: ports(spec),
@@ -298,26 +298,6 @@ pub fn shape(spec: &PodSpec) -> PodShape {
         malformed: malformed::first(spec),
         ..PodShape::default()
     }
-}
-
-/// Images of containers and volumes as nodes name them: with a tag.
-fn images(spec: &PodSpec) -> Vec<Text> {
-    let all = spec.containers.iter().chain(&spec.init_containers);
-    let run = all.filter_map(|container| container.image.as_deref());
-    let mounted = spec.volumes.iter().filter_map(|volume| volume.image.as_ref());
-    let named = run.chain(mounted.map(|image| image.reference.as_str()));
-    let mut images: Vec<Text> = named
-        .filter(|image| !image.is_empty())
-        .map(|image| {
-            let last = image.rsplit_once('/').map_or(image, |(_, last)| last);
-            match last.contains([':', '@']) {
-                true => image.into(),
-                false => format!("{image}:latest").into(),
-            }
-        })
-        .collect();
-    images.sort_unstable();
-    images
 }
 
 /// What a kubelet has to declare for it: kube-scheduler's register of features that decide where

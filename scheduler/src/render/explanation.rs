@@ -156,7 +156,9 @@ fn nothing_starts_it(explanation: &WorkloadExplanation) -> Option<String> {
                 "It starts after {head}: explain workload/{name}{there} tells what that lacks"
             ))
         }
-        (_, "quota" | "nodes" | "topology" | "flavor") => {
+        // Its turn comes.
+        (Reason::Behind { .. } | Reason::RoomTaken, _) => None,
+        (Reason::Reserved { .. }, _) | (_, "quota" | "nodes" | "topology" | "flavor") => {
             Some("Nothing that was tried would start it".to_owned())
         }
         (_, "queue" | "pods") => {

@@ -103,7 +103,9 @@ fn that_nothing_would_start_it_is_said() {
     assert!(said(behind("language/a")).contains(tells));
     let tells = "It starts after vision/a: explain workload/a -n vision tells what that lacks.";
     assert!(said(behind("vision/a")).contains(tells));
-    assert!(!said(Reason::WaitingForVictims { victims: 1 }).contains("tried"), "it starts then");
+    for waits in [Reason::WaitingForVictims { victims: 1 }, Reason::RoomTaken] {
+        assert!(!said(waits).contains("tried"), "it starts then");
+    }
     assert!(!plain(&text::workload(&self::explained())).contains(nothing), "there are ways");
 }
 

@@ -1,0 +1,68 @@
+//! The priorities of pods, and whether they never preempt others.
+//!
+//! Decides what counts of what pods, PodGroups and PriorityClasses say; a class may stand after the
+//! pods that name it.
+
+use capstan_core::model::input::Text;
+
+use super::facts::{ClassKind, Facts};
+use super::gathered::PriorityClassDraft;
+use super::group::GroupDraft;
+use super::pod::Ranked;
+use crate::gangs;
+
+/// Priorities of the classes that every cluster has.
+const SYSTEM_CLASSES: [(&str, i32); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+impl Facts<'_> {
+    /// The priority that a PodGroup gives its members.
+    pub(super) fn rank_of_group(&mut self, group: &GroupDraft) -> Option<i32> {
+        let says = &group.says;
+        match (says.priority, &says.class) {
+            (Some(priority), _) => Some(priority),
+            (None, Some(class)) => self.class(class, false).map(|class| class.value),
+            (None, None) => {
+                gangs::upstream::compares(group).then(|| self.rank(&Ranked::default()).0)
+            }
+        }
+    }
+
+    /// Priority, and whether it never preempts.
+    pub(super) fn rank(&mut self, ranked: &Ranked) -> (i32, bool) {
+        let class = match &ranked.class {
+            Some(name) => self.class(name, ranked.priority.is_some()),
+            // Of several defaults the API server takes the lowest.
+            None => self
+                .directory
+                .classes
+                .values()
+                .filter(|one| one.global_default)
+                .min_by_key(|c| c.value)
+                .copied(),
+        };
+        let priority = ranked.priority.or(class.map(|class| class.value)).unwrap_or(0);
+        let never = class.is_some_and(|class| class.never_preempts);
+        (priority, ranked.never_preempts.unwrap_or(never))
+    }
+
+    /// A PriorityClass. One that there is not is noted, unless what names it is `settled`.
+    pub(super) fn class(&mut self, name: &Text, settled: bool) -> Option<PriorityClassDraft> {
+        if let Some(class) = self.directory.classes.get(name) {
+            return Some(*class);
+        }
+        let system = SYSTEM_CLASSES.iter().find(|(system, _)| **system == **name);
+        if let Some((_, value)) = system {
+            let value = *value;
+            return Some(PriorityClassDraft {
+                value,
+                global_default: false,
+                never_preempts: false,
+            });
+        }
+        if !settled {
+            *self.missing.0.entry((ClassKind::Priority, name.clone())).or_default() += 1;
+        }
+        None
+    }
+}
