@@ -7,9 +7,10 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     Allocation, Answer, ClaimSpec, DeviceCount, Input, NodeSelector, NodeSelectorTerm, Operator,
-    PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Reach, Requirement, ResourceClaimFacts,
-    SliceFacts,
+    PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Price, PriceSource, Reach, Requirement,
+    ResourceClaimFacts, SliceFacts,
 };
+use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::devices::{self, key, slice};
@@ -510,5 +511,31 @@ fn lower_work_of_another_flavor_leaves_for_members_that_share_a_device() {
         Input::Pod(PodFacts { priority: 10, wishes: in_queue(Some("q")), ..member })
     };
     assert_eq!(evicted(&engine.step(Time(2), ["p", "q"].map(member).into())), ["low-b"]);
+    engine.recount();
+}
+
+/// What a device costs is its part of its node: what was found for those that wait is of the
+/// devices that the node had then.
+#[test]
+fn what_devices_cost_follows_the_slices_of_their_nodes() {
+    let pods = ["p", "q", "r", "s"];
+    let priced = |name: &str| {
+        let mut node = facts::node(name, &[("cpu", 64_000)]);
+        let (per_hour, source) = (MicroUsd(8_000_000), PriceSource::Annotation);
+        node.price = Some(Price { per_hour, source });
+        Input::Node(node.into())
+    };
+    let mut inputs = vec![namespace(), priced("a"), priced("b")];
+    inputs.extend([slice("a", &["x"]), slice("b", &["x"])]);
+    inputs.extend(pods.map(|pod| Input::ResourceClaim(claim(&format!("{pod}-claim"), true))));
+    inputs.extend(pods.map(|pod| Input::Pod(own(pod, 4))));
+    let mut engine = Engine::new();
+    assert_eq!(granted(&engine.step(Time(1), inputs)).len(), 0, "two devices for four");
+    engine.recount();
+    let output = engine.step(Time(2), vec![slice("b", &["x", "y"])]);
+    assert_eq!(granted(&output).len(), 0, "three");
+    engine.recount();
+    let output = engine.step(Time(3), vec![slice("b", &["x", "y", "z"])]);
+    assert_eq!(granted(&output).len(), 4);
     engine.recount();
 }

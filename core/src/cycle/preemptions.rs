@@ -167,11 +167,8 @@ impl Engine {
         let mut frees: Vec<Freed> = Vec::new();
         for (resource, amount) in held {
             let borrowed = given_back.get(&resource).map_or(0, |borrowed| amount.min(*borrowed));
-            frees.push(Freed {
-                resource: state.room.resources.name(resource).clone(),
-                amount,
-                borrowed,
-            });
+            let resource = state.room.resources.name(resource).clone();
+            frees.push(Freed { resource, amount, borrowed });
         }
         let money = |freed: &Freed| &*freed.resource == USD_PER_HOUR;
         frees.sort_by(|one, other| {

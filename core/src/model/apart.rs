@@ -82,11 +82,9 @@ impl ClusterState {
             true => BTreeSet::new(),
             false => singly.iter().copied().filter(breaks).collect(),
         };
-        let rank = |pod: PodIdx| {
-            let entry = &self.pods[pod];
-            (!guarded.contains(&pod), Reverse(entry.priority), entry.order())
-        };
-        singly.sort_by(|a, b| rank(*a).cmp(&rank(*b)));
+        let rank = |pod: &PodIdx| (!guarded.contains(pod), Reverse(self.pods[*pod].priority));
+        singly
+            .sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| self.pods[*a].made(&self.pods[*b])));
         (singly, spare)
     }
 

@@ -73,10 +73,7 @@ impl ClusterState {
                 self.turns.change();
                 self.rebill(self.room.find_node(&name), changes);
             }
-            Input::Pod(facts) => {
-                let facts = self.as_it_leaves(facts);
-                self.apply_pod(facts, changes);
-            }
+            Input::Pod(facts) => self.apply_pod(self.as_it_leaves(facts), changes),
             Input::PodGone(uid) => self.remove_pod(&uid, changes),
             Input::Owner(facts) => self.apply_owner(facts, changes),
             Input::OwnerGone(uid) => self.remove_owner(&uid, changes),

@@ -356,8 +356,7 @@ pub struct PodFacts {
     pub terminating: bool,
     /// Has scheduling gates.
     pub gated: bool,
-    /// It has an index among its peers, and its name says which: members stand in the order of
-    /// those names, numbers in them taken for what they are.
+    /// It has an index among its peers, which is in its name: members stand in order of that.
     pub indexed: bool,
     /// Creation time.
     pub created: Time,

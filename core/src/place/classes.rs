@@ -93,7 +93,8 @@ pub struct Class {
     used: u64,
 }
 
-/// What facts say about a node: kept until the node's version changes.
+/// What facts say about a node: kept until the node's version changes, or anything of it where
+/// devices have a price.
 #[derive(Clone, Copy, Debug)]
 struct FactVerdict {
     version: u32,
@@ -433,7 +434,9 @@ impl Class {
     ) -> (Spot, FactVerdict, u32) {
         let question = self.question(room, node);
         let slot = room.node(node);
-        let mut verdict = match self.verdicts.get(node.at()) {
+        // What its devices cost follows those, and no version of the node.
+        let paid = !question.shape.facts.claims.is_empty() && question.facts().price.is_some();
+        let mut verdict = match self.verdicts.get(node.at()).filter(|_| !paid) {
             Some(kept) if kept.version == slot.version => *kept,
             _ => {
                 let accepted = rules::facts_accept(&question, refusals);

@@ -91,6 +91,20 @@ impl Followed {
         let from = self.by_node.range((node, WorkloadIdx::FIRST)..);
         from.take_while(|(of, _)| *of == node).map(|(_, workload)| *workload).collect()
     }
+
+    /// Compares both ways to look it up, and looks for work of which all prices stand `fast`.
+    ///
+    /// # Panics
+    /// When they differ, or such work is there.
+    pub fn recount(&self, fast: impl Fn(WorkloadIdx) -> bool) {
+        let mut pairs: BTreeSet<(NodeIdx, WorkloadIdx)> = BTreeSet::new();
+        for (workload, nodes) in &self.nodes {
+            pairs.extend(nodes.iter().map(|node| (*node, *workload)));
+        }
+        assert_eq!(self.by_node, pairs, "work by the nodes that it is charged by");
+        let odd = self.nodes.keys().find(|workload| fast(**workload));
+        assert!(odd.is_none(), "{odd:?} is charged by nodes, and its prices stand fast");
+    }
 }
 
 #[cfg(test)]
@@ -115,5 +129,6 @@ mod tests {
         assert_eq!((by(&followed, 1), by(&followed, 3)), (Vec::new(), vec![works[1]]));
         followed.put(works[0], &[]);
         assert_eq!((by(&followed, 2), followed.by(None)), (Vec::new(), vec![works[1]]));
+        followed.recount(|work| work == works[0]);
     }
 }

@@ -469,6 +469,8 @@ impl Spending {
         }
         assert!(rates.is_empty(), "work counts for a queue without a budget");
         assert_eq!(self.dues.len(), self.accounts.len(), "queues are due once");
+        let fast = |workload| found(workload).is_some_and(|(.., frozen)| frozen);
+        self.followed.recount(|workload| !self.touched.contains(&workload) && fast(workload));
     }
 }
 

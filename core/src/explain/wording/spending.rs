@@ -201,8 +201,8 @@ mod tests {
             period: Period::Day,
             enforcement: Enforcement::Hard,
         };
-        let rate =
-            |assumed, unpriced| Rate { per_hour: MicroUsd(2_000_000), gpus: 4, unpriced, assumed };
+        let per_hour = MicroUsd(2_000_000);
+        let rate = |assumed, unpriced| Rate { per_hour, milli_gpus: 4_000, unpriced, assumed };
         let now = Time(1_795_651_200_000);
         let said = |usd, rate| {
             let account = Account::begun(limit(usd), now, rate);
