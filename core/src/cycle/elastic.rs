@@ -162,12 +162,12 @@ impl Engine {
             found = self.members_together(search, aim, fits).map(|entry| (least, entry));
         }
         let (total, best) = found?;
-        Some(self.raised(search, (total, most), fits).unwrap_or(best))
+        Some(self.one_by_one(search, (total, most), fits).unwrap_or(best))
     }
 
     /// One member more than so many, and again one more, as long as others of them find places
     /// together.
-    fn raised(
+    fn one_by_one(
         &mut self,
         search: &mut Search<'_>,
         (mut total, most): (u32, u32),
@@ -262,7 +262,7 @@ impl Engine {
         (search.tries, search.wide) = (TRIES_KEPT, TRIES_WIDE_KEPT);
         let found = self.most_members(&mut search, more, fits_as_is);
         let (total, best) = found.map_or((planned, None), |(total, best)| (total, Some(best)));
-        self.raised(&mut search, (total, more.1), fits_as_is).or(best)
+        self.one_by_one(&mut search, (total, more.1), fits_as_is).or(best)
     }
 
     /// Why the minimum waits.

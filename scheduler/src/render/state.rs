@@ -156,7 +156,7 @@ pub fn shape_of(workload: &WorkloadView) -> String {
 /// The same for a sentence, with its units: `1×2 + 2×4 GPUs`, `2×8 GPUs + 2×8 cpu`.
 pub fn shape_in_words(workload: &WorkloadView) -> String {
     let sets = &workload.pod_sets;
-    let of_gpus = |set: &PodSetView| asked_most(set).is_some_and(|name| is_whole_gpu(name));
+    let of_gpus = |set: &PodSetView| asked_most(set).is_some_and(|name| is_said_as_gpus(name));
     if !sets.is_empty() && sets.iter().all(of_gpus) {
         return format!("{} GPUs", shape_of(workload));
     }
@@ -172,7 +172,7 @@ pub fn shape_in_words(workload: &WorkloadView) -> String {
 }
 
 /// Whether amounts of it are said without its name, or as GPUs.
-fn is_whole_gpu(resource: &str) -> bool {
+fn is_said_as_gpus(resource: &str) -> bool {
     matches!(resource, "nvidia.com/gpu" | "amd.com/gpu")
 }
 
@@ -186,7 +186,7 @@ fn shape_of_set(set: &PodSetView) -> String {
     match asked_most(set) {
         Some(resource) => {
             let amount = set.requests.get(resource).copied().unwrap_or(0);
-            let each = match is_whole_gpu(resource) {
+            let each = match is_said_as_gpus(resource) {
                 true => quantity(resource, amount),
                 false => named(resource, amount),
             };
