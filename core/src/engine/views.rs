@@ -281,7 +281,7 @@ impl Engine {
         for (key, lenders) in unused {
             let total: i128 = lenders.iter().map(|(_, spare)| i128::from(*spare)).sum();
             let taken = borrowed.get(&key).copied().unwrap_or(0).clamp(0, total);
-            let share = |spare: i64| i128::from(spare) * taken / total;
+            let share = |spare: i64| part_of(i128::from(spare), taken, total);
             let mut rest = taken - lenders.iter().map(|(_, spare)| share(*spare)).sum::<i128>();
             for (queue, spare) in lenders {
                 let extra = rest.min(i128::from(spare) - share(spare)).min(1);
@@ -398,5 +398,40 @@ impl Engine {
         let mut txn = Txn::begin(&mut self.state);
         let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
         all.map(obstacles::obstacle).collect()
+    }
+}
+
+/// How much of something above zero goes to one part of a whole, rounded down.
+fn part_of(part: i128, of: i128, whole: i128) -> i128 {
+    if let Some(product) = part.checked_mul(of) {
+        return product / whole;
+    }
+    // Of shares of the largest amounts that there are: bit by bit, as by hand.
+    let (mut quotient, mut rest) = (0, 0);
+    for bit in (0..i128::BITS - 1).rev() {
+        let more = if part >> bit & 1 == 1 { of } else { 0 };
+        let sum = rest * 2 + more;
+        (quotient, rest) = (quotient * 2 + sum / whole, sum % whole);
+    }
+    quotient
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part_of;
+
+    #[test]
+    fn parts_of_the_largest_amounts_are_exact() {
+        let most = i128::from(i64::MAX);
+        for (part, of, whole, want) in [
+            (3, 5, 8, 1),
+            (8, 8, 8, 8),
+            (most, most * 12, most * 12, most),
+            (most, most * 6, most * 12, most / 2),
+            (most, most * 12 - 1, most * 12, most - 1),
+            (most - 1, most * 4, most * 12, (most - 1) / 3),
+        ] {
+            assert_eq!(part_of(part, of, whole), want, "{part} of {of} / {whole}");
+        }
     }
 }

@@ -13,8 +13,8 @@
 //!
 //! A turn walks over megabytes, and on a small machine the servers beside it then find theirs gone
 //! from its caches: measured on two processors, a walk over 8 MB forty times a second cost the API
-//! server 15 % more time for each bind. So while binds wait for a slot, and what would be decided now
-//! would wait behind them, the thread rests on, up to [`REST_MOST`].
+//! server 15 % more time for each bind. So while binds wait for a slot, and what would be decided
+//! now would wait behind them, the thread rests on, up to [`REST_MOST`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
