@@ -430,3 +430,23 @@ fn a_member_that_brings_less_opens_a_node_for_one_that_brings_the_same_and_more(
     assert!(small.possible());
     assert!(begins(small.facts().into_iter()));
 }
+
+#[test]
+fn who_brings_what_nobody_uses_goes_before_others_where_not_all_fit() {
+    // One node attaches three, has v1, and nobody there uses it: the member with v0 and v1 finds
+    // room there before the one with v0 and v2, and not after it. Each of the three alone would
+    // find room anywhere.
+    let members = vec![vec![0, 2], vec![0, 1], vec![2, 3]];
+    for wide in [0, 1] {
+        let mut nodes = vec![(1, 2); 2];
+        nodes[wide] = (3, 3);
+        for turn in 0..members.len() {
+            let mut members = members.clone();
+            members.rotate_left(turn);
+            let attached = [(wide, 1)].into();
+            let small = Attached { nodes: nodes.clone(), members, attached, used: BTreeSet::new() };
+            assert!(small.possible());
+            assert!(begins(small.facts().into_iter()), "{small:?}");
+        }
+    }
+}

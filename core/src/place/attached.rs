@@ -6,9 +6,9 @@
 //!
 //! One that is attached and that no pod of the node uses counts twice for who brings it there, and
 //! once from then on ([`crate::rules::node_volume_limits`]): a member that brings it and others may
-//! find room only after one that brings less.
+//! find room only after one that brings less, or only before those that bring others.
 //!
-//! Decides for whom others may open nodes that way. Cost: nothing for members without volumes, and
+//! Decides for whom others may open nodes that way, and where it matters who goes first. Cost: nothing for members without volumes, and
 //! for those whose volumes no driver counts; else the volumes of a node for each look at it. Which
 //! volumes the members have is found out once for a search.
 
@@ -118,6 +118,41 @@ pub(super) fn are_opened(room: &Room, shapes: impl Iterator<Item = ShapeIdx> + C
         own.iter().any(|volume| brought.contains_key(volume) && several(volume.0))
     };
     shapes.map(opened).collect()
+}
+
+/// Whether it may matter who of these goes first on a node: some bring a volume that is attached
+/// there and that nobody there uses, others bring more of its driver, and there is no room for all
+/// of them and one.
+pub(super) fn need_order(room: &Room, shapes: impl Iterator<Item = ShapeIdx>) -> bool {
+    let mut brought: BTreeMap<Counted<'_>, BTreeSet<&ClaimKey>> = BTreeMap::new();
+    let mut by_driver: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    for (at, shape) in shapes.enumerate() {
+        let wanted = room.shape(shape).facts.volumes.iter();
+        for (volume, claim) in wanted.flat_map(|wanted| room.volumes.counted_of(wanted)) {
+            brought.entry(volume).or_default().extend(claim);
+            by_driver.entry(volume.0).or_default().insert(at);
+        }
+    }
+    let mut several = brought.iter().filter(|(volume, _)| by_driver[volume.0].len() > 1);
+    several.any(|(volume, claims)| {
+        let all = brought.keys().filter(|(driver, _)| *driver == volume.0).count();
+        is_idle(room, *volume, claims) && is_tight(room, *volume, all)
+    })
+}
+
+/// Whether some node that has a volume attached may not attach so many more of its driver.
+fn is_tight(room: &Room, volume: Counted<'_>, more: usize) -> bool {
+    let volumes = &room.volumes;
+    volumes.attached_where(volume).any(|name| {
+        let limit = volumes.limits(name).and_then(|limits| limits.get(volume.0));
+        let node = room.find_node(name);
+        limit.zip(node).is_some_and(|(limit, node)| {
+            let mut there = volumes.counted_on(node);
+            there.extend(volumes.attached_to(name));
+            let there = there.iter().filter(|(driver, _)| *driver == volume.0).count();
+            i64::try_from(there + more).unwrap_or(i64::MAX) > *limit
+        })
+    })
 }
 
 /// Whether some node that says how many it attaches has a volume that no pod there uses, as one of

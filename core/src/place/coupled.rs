@@ -32,7 +32,7 @@ use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
-use crate::place::attached::Attached;
+use crate::place::attached::{self, Attached};
 use crate::place::candidates::NODES_MAX;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
 use crate::place::ways::{self, Choosing, Way};
@@ -334,7 +334,11 @@ impl Search {
     fn new(txn: &Txn<'_>, asks: &[Count], shapes: Vec<ShapeIdx>, range: Range<usize>) -> Search {
         let classes: Vec<ClassIdx> = asks.iter().map(|(class, _)| *class).collect();
         let members = shapes.iter().zip(asks).map(|(shape, (_, count))| (*shape, *count));
-        let opened = ways::are_opened(&txn.state().room, members);
+        let room = &txn.state().room;
+        let opened = ways::are_opened(room, members);
+        let in_order = any_opens(txn, &classes, &shapes)
+            || opened.contains(&true)
+            || attached::need_order(room, shapes.iter().copied());
         Search {
             resources: places::resources(txn, classes.iter().copied()),
             choosing: Choosing::of(txn.state(), &classes),
@@ -345,7 +349,7 @@ impl Search {
             seen: BTreeSet::new(),
             confines: None,
             leaving: None,
-            in_any_order: !any_opens(txn, &classes, &shapes) && !opened.contains(&true),
+            in_any_order: !in_order,
             opened,
             nodes: Some(Vec::new()),
             refused: BTreeMap::new(),

@@ -223,7 +223,8 @@ fn are_opened_by_choices(
 pub(super) fn any_opened(state: &ClusterState, asks: &[(ClassIdx, u32)]) -> bool {
     let shape = |class: ClassIdx| state.classes.class(class).key.shape;
     let members = asks.iter().map(|(class, count)| (shape(*class), *count));
-    are_opened(&state.room, members).contains(&true)
+    let shapes = members.clone().map(|(shape, _)| shape);
+    are_opened(&state.room, members).contains(&true) || attached::need_order(&state.room, shapes)
 }
 
 fn shape(state: &ClusterState, class: ClassIdx) -> &PodShape {
