@@ -345,7 +345,7 @@ fn low(name: &str, cpus: &[(i64, usize)]) -> Vec<PodFacts> {
     let mut pods = gang(name, count, Some(count), &shape(&[]), &in_queue(None));
     for (pod, (cpu, node)) in pods.iter_mut().zip(cpus) {
         pod.shape = Member { cpu: *cpu, ..Member::default() }.shape(0);
-        (pod.node, pod.phase) = (Some(text(&format!("n{node}"))), PodPhase::Running);
+        (pod.node, pod.phase) = (Some(text(format!("n{node}"))), PodPhase::Running);
         pod.priority = -1;
     }
     pods

@@ -28,6 +28,9 @@ pub(super) fn is_elsewhere(reason: PreemptionReason) -> bool {
     !matches!(reason, PreemptionReason::InClusterQueue | PreemptionReason::Priority)
 }
 
+/// Quota that a preemptor asks, and where its members go.
+type Needs<'a> = (&'a [(FrIdx, i64)], &'a [(PodIdx, NodeIdx)]);
+
 impl Engine {
     /// What stopping these for a preemptor is, with its cost, for effects and reports. They are
     /// told of in order: what one gives back is not borrowed by the next.
@@ -57,7 +60,7 @@ impl Engine {
         now: Time,
         preemptor: WorkloadIdx,
         victims: &[Victim],
-        (usage, places): (&[(FrIdx, i64)], &[(PodIdx, NodeIdx)]),
+        (usage, places): Needs<'_>,
     ) -> Vec<Preemption> {
         let mut told = self.preemptions(now, preemptor, victims, usage);
         let bare =

@@ -21,6 +21,9 @@ use crate::time::Time;
 /// Users of a limit that are named.
 const USERS_MAX: usize = 3;
 
+/// Names with what they use, most first, and how many others use how much.
+type Users = (Vec<(Text, i64)>, Option<(u32, i64)>);
+
 /// Quota that is short.
 pub(super) struct Short {
     pub queue: QueueIdx,
@@ -94,7 +97,7 @@ impl Engine {
 
     /// Who uses most of what a node has, not what a queue has for itself alone; how many others use
     /// some, and how much.
-    fn users(&self, top: QuotaIdx, fr: FrIdx) -> (Vec<(Text, i64)>, Option<(u32, i64)>) {
+    fn users(&self, top: QuotaIdx, fr: FrIdx) -> Users {
         let quota = &self.state.quota;
         let used: BTreeMap<QuotaIdx, i64> = quota.tree.users_of(top, fr).into_iter().collect();
         let uses = quota.existing().filter_map(|(_, queue)| {
