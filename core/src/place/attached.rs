@@ -8,9 +8,10 @@
 //! once from then on ([`crate::rules::node_volume_limits`]): a member that brings it and others may
 //! find room only after one that brings less, or only before those that bring others.
 //!
-//! Decides for whom others may open nodes that way, and where it matters who goes first. Cost: nothing for members without volumes, and
-//! for those whose volumes no driver counts; else the volumes of a node for each look at it. Which
-//! volumes the members have is found out once for a search.
+//! Decides for whom others may open nodes that way, and where it matters who goes first. Cost:
+//! nothing for members without volumes, and for those whose volumes no driver counts; else the
+//! volumes of a node for each look at it. Which volumes the members have is found out once for a
+//! search.
 
 use std::collections::{BTreeMap, BTreeSet};
 
