@@ -64,19 +64,24 @@ fn nodes(all: &[(&str, &str, i64)]) -> Vec<Input> {
     facts.map(|facts| Input::Node(facts.into())).collect()
 }
 
-#[test]
-fn what_no_room_would_open_is_told_before_room() {
+/// A gang of four that spreads over at least so many zones.
+fn four_by_zone(min_domains: u32) -> Vec<PodFacts> {
     let spread = Spread {
         key: text(ZONE),
         max_skew: 1,
-        min_domains: 4,
+        min_domains,
         labels: Some(labelled()),
         required: true,
         honors_affinity: true,
         honors_taints: false,
     };
     let member = shape("x", 1, Neighbours { spread: vec![spread], ..Neighbours::default() });
-    let pods = gang("g", 4, None, &member, &in_queue(None));
+    gang("g", 4, None, &member, &in_queue(None))
+}
+
+#[test]
+fn what_no_room_would_open_is_told_before_room() {
+    let pods = four_by_zone(4);
     // Two of three zones are full as well; the third has three GPUs left.
     let says = told(nodes(&[("a", "a", 1), ("b", "b", 1), ("c", "c", 4)]), pods, "g");
     let words = "3 of 4 pods fit; no node takes the next: its zone would be further ahead than \
@@ -86,17 +91,7 @@ fn what_no_room_would_open_is_told_before_room() {
 
 #[test]
 fn a_node_that_only_lacks_room_is_told_before_what_others_refuse_for() {
-    let spread = Spread {
-        key: text(ZONE),
-        max_skew: 1,
-        min_domains: 1,
-        labels: Some(labelled()),
-        required: true,
-        honors_affinity: true,
-        honors_taints: false,
-    };
-    let member = shape("x", 1, Neighbours { spread: vec![spread], ..Neighbours::default() });
-    let pods = gang("g", 4, None, &member, &in_queue(None));
+    let pods = four_by_zone(1);
     // Zone a is full with one, so zone b may have two and has room for more.
     let says = told(nodes(&[("a", "a", 1), ("b", "b", 4)]), pods, "g");
     let words = "3 of 4 pods fit; the next needs 1 nvidia.com/gpu, the fullest match a has 0 left";
