@@ -33,8 +33,8 @@ use crate::model::workload::Assignment;
 use crate::plan::State;
 
 impl GangRef {
-    /// The same once a member leaves by itself: a gang of one.
-    pub fn apart(&self, uid: &Text, name: &Text) -> GangRef {
+    /// A pod of its own: a gang of one.
+    pub fn of_one(uid: &Text, name: &Text) -> GangRef {
         GangRef {
             key: GangKey::Pod(uid.clone()),
             name: name.clone(),
@@ -44,8 +44,17 @@ impl GangRef {
             roles: None,
             by_itself: false,
             singly: false,
+            unknown_owner: None,
+            held: None,
+        }
+    }
+
+    /// The same once a member leaves by itself: what is said of it stays.
+    pub fn apart(&self, uid: &Text, name: &Text) -> GangRef {
+        GangRef {
             unknown_owner: self.unknown_owner.clone(),
             held: self.held.clone(),
+            ..GangRef::of_one(uid, name)
         }
     }
 }

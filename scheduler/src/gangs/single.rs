@@ -1,6 +1,6 @@
 //! Pods of their own: what no other source knows is a gang of one, and who leaves its gang.
 
-use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
+use capstan_core::model::input::{GangRef, Text};
 
 use super::Member;
 use crate::api::keys;
@@ -17,16 +17,5 @@ pub fn as_it_leaves(pod: &PodDraft, gang: GangRef) -> GangRef {
 
 /// The gang of one.
 pub fn resolve(member: &Member<'_>, _ignored: &mut Vec<Text>) -> Option<GangRef> {
-    Some(GangRef {
-        key: GangKey::Pod(member.uid.clone()),
-        name: member.name.clone(),
-        source: GangSource::Pod,
-        min_member: Some(1),
-        total: None,
-        roles: None,
-        by_itself: false,
-        singly: false,
-        unknown_owner: None,
-        held: None,
-    })
+    Some(GangRef::of_one(member.uid, member.name))
 }
