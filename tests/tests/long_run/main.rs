@@ -298,6 +298,11 @@ fn check(seed: u64, fair: Option<FairSharing>) {
     let tally = live(seed, fair);
     assert!(tally.admitted > 500, "seed {seed}: {tally:?}");
     assert!(tally.exact > 50 && tally.exact * 2 > tally.preempted, "seed {seed}: {tally:?}");
+    // How much is forgiven of the order in queues: decisions by which work was passed over that
+    // could have been served, once for each that was. All of it is served, or finds nothing to be
+    // done any more, before its change is at rest; so this bounds only how often it comes second.
+    // Less than once in fifty admissions, it is an exception; with parked work that nothing wakes
+    // until the end, it would not be.
     assert!(tally.later * 50 < tally.admitted, "seed {seed}: {tally:?}");
     assert!(tally.idle > 5_000 && tally.behind_strict * 4 < tally.idle, "seed {seed}: {tally:?}");
 }
