@@ -26,7 +26,9 @@ pub struct Work {
     pub uid: Text,
     /// Its ClusterQueue.
     pub queue: Text,
-    /// What all its members ask.
+    /// What it asks for.
+    pub resource: Text,
+    /// How much all its members ask.
     pub amount: i64,
     /// Higher goes first.
     pub priority: i32,
@@ -39,6 +41,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// A flavor of what it asks for.
+    pub fn pair(&self, flavor: &str) -> Pair {
+        (flavor.into(), self.resource.clone())
+    }
+
     /// Where it stands among those that wait in its queue.
     pub fn order(&self) -> (Reverse<i32>, Time, Text) {
         (Reverse(self.priority), self.created, self.uid.clone())
@@ -394,6 +401,7 @@ mod tests {
             name: text(name),
             uid: text(name),
             queue: text(&name[..1]),
+            resource: text("cpu"),
             amount,
             priority,
             created: Time(0),

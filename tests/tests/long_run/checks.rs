@@ -6,11 +6,11 @@ use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{ClusterQueueFacts, PreemptReclaim, QueueingStrategy, Text};
 use capstan_core::plan::{Action, Effect, Outcome, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, text};
+use capstan_tests::facts::text;
 use capstan_tests::invariants::disagreements;
 use capstan_tests::model::classical::{Classical, Mode, Work};
 
-use super::{FLAVORS, Life, ROUNDS_MAX, pair};
+use super::{FLAVORS, Life, ROUNDS_MAX};
 
 impl Life {
     /// One round, and what is wrong with it.
@@ -86,7 +86,7 @@ impl Life {
             match work.held.is_some() {
                 true => before.hold(work),
                 false if victim(name) => {
-                    let held = Some((pair(flavor), self.stage.now));
+                    let held = Some((work.pair(flavor), self.stage.now));
                     before.hold(Work { held, ..work });
                 }
                 false => wrong.push(format!("{} was promised room and has none", work.name)),
@@ -120,13 +120,13 @@ impl Life {
                 let shared = claimed.iter().filter(|name| names.contains(name)).count();
                 let alone = shared == names.len();
                 let wanted = Mode::Preempt(names.clone());
-                let found = FLAVORS.iter().find(|it| before.mode(work, &pair(it)) == wanted);
+                let found = FLAVORS.iter().find(|it| before.mode(work, &work.pair(it)) == wanted);
                 let named = found.is_some();
                 let flavor = found.unwrap_or(&FLAVORS[0]);
                 self.promised.insert(work.name.clone(), text(flavor));
                 self.tally.exact += usize::from(alone && named);
                 (alone && !named).then(|| {
-                    let modes = FLAVORS.map(|it| before.mode(work, &pair(it)));
+                    let modes = FLAVORS.map(|it| before.mode(work, &work.pair(it)));
                     format!("stops {names:?}, and the rules say {modes:?}")
                 })
             }
@@ -250,10 +250,8 @@ fn kept_out(outcome: &Outcome) -> bool {
 /// What can be done for work, by flavor of its queue.
 fn viable(rules: &Classical, queue: &ClusterQueueFacts, work: &Work) -> Vec<(Text, Mode)> {
     let flavors = queue.groups.iter().flat_map(|group| &group.flavors);
-    let modes = flavors.map(|flavor| {
-        let mode = rules.mode(work, &(flavor.flavor.clone(), text(GPU)));
-        (flavor.flavor.clone(), mode)
-    });
+    let modes =
+        flavors.map(|flavor| (flavor.flavor.clone(), rules.mode(work, &work.pair(&flavor.flavor))));
     modes.filter(|(_, mode)| mode.viable()).collect()
 }
 
@@ -279,7 +277,7 @@ fn kept_by_strict(
     let near = |head: &&Work| rules.model().sides(&head.queue, &work.queue).is_some();
     all.iter().filter(keeps).filter(near).any(|head| {
         let flavors = open[&head.queue].groups.iter().flat_map(|group| &group.flavors);
-        let mut modes = flavors.map(|flavor| rules.mode(head, &(flavor.flavor.clone(), text(GPU))));
+        let mut modes = flavors.map(|flavor| rules.mode(head, &head.pair(&flavor.flavor)));
         head.queue != work.queue && modes.any(|mode| mode == Mode::Blocked)
     })
 }

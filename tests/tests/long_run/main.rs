@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, GangKey, Input, PodFacts, StopPolicy, Text,
+    BindingNote, ClusterQueueFacts, GangKey, Input, PodFacts, PodShape, StopPolicy, Text,
 };
 use capstan_core::policy::{FairSharing, Policy};
 use capstan_core::time::{Span, Time};
@@ -100,8 +100,12 @@ struct Tally {
     later: usize,
 }
 
-fn pair(flavor: &str) -> (Text, Text) {
-    (text(flavor), text(GPU))
+/// The one resource that members of a shape ask for, and how much of it each.
+fn asked(shape: &PodShape) -> (&Text, i64) {
+    let mut requests = shape.requests.iter();
+    let (resource, each) = requests.next().expect("all work asks for something");
+    assert!(requests.next().is_none(), "work asks for one resource");
+    (resource, *each)
 }
 
 impl Life {
@@ -169,35 +173,39 @@ impl Life {
     /// All work of queues, as the API shows it.
     fn works(&self) -> Vec<Work> {
         let mut found = Vec::new();
-        let note = |note: &BindingNote| {
-            let flavor = note.flavors.get(GPU)?;
-            Some(((flavor.clone(), text(GPU)), note.admitted_at?))
+        let note = |note: &BindingNote, resource: &Text| {
+            let flavor = note.flavors.get(resource)?;
+            Some(((flavor.clone(), resource.clone()), note.admitted_at?))
         };
         for owner in self.stage.owners.values() {
             let set = &owner.pod_sets[0];
-            let each = set.shape.requests.get(GPU).copied().unwrap_or(0);
+            let (resource, each) = asked(&set.shape);
+            let admitted = owner.admitted.as_ref().filter(|_| !owner.suspended);
             found.push(Work {
                 name: text(format!("{TEAM}/{}", owner.name)),
                 uid: owner.uid.clone(),
                 queue: owner.wishes.queue.clone().expect("all work names a queue"),
+                resource: resource.clone(),
                 amount: each * i64::from(set.count),
                 priority: owner.priority,
                 created: owner.created,
                 rests: self.rests(&owner.name),
-                held: owner.admitted.as_ref().filter(|_| !owner.suspended).and_then(note),
+                held: admitted.and_then(|admitted| note(admitted, resource)),
             });
         }
         let lone = |pod: &&PodFacts| matches!(pod.gang.key, GangKey::Pod(_));
         for pod in self.stage.pods.values().filter(lone) {
+            let (resource, amount) = asked(&pod.shape);
             found.push(Work {
                 name: text(format!("{TEAM}/{}", pod.name)),
                 uid: pod.uid.clone(),
                 queue: pod.wishes.queue.clone().expect("all work names a queue"),
-                amount: pod.shape.requests.get(GPU).copied().unwrap_or(0),
+                resource: resource.clone(),
+                amount,
                 priority: pod.priority,
                 created: pod.created,
                 rests: self.rests(&pod.name),
-                held: pod.binding.as_deref().and_then(note),
+                held: pod.binding.as_deref().and_then(|binding| note(binding, resource)),
             });
         }
         found
