@@ -127,6 +127,11 @@ impl Classical {
         Classical { closed, ..self }
     }
 
+    /// The same where all queues and cohorts weigh the same.
+    pub fn unweighted(&self) -> Classical {
+        Classical { model: self.model.clone().unweighted(), ..self.clone() }
+    }
+
     /// The quotas, with usage.
     pub fn model(&self) -> &QuotaModel {
         &self.model

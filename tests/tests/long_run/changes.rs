@@ -1,8 +1,8 @@
 //! What happens to a life, one change after the other.
 
 use capstan_core::model::input::{
-    BorrowThreshold, ClusterQueueFacts, GangKey, Input, OwnerFacts, PodFacts, PreemptReclaim,
-    PreemptWithin, QueueingStrategy, Quota, StopPolicy, Text,
+    BorrowThreshold, ClusterQueueFacts, CohortFacts, GangKey, Input, OwnerFacts, PodFacts,
+    PreemptReclaim, PreemptWithin, QueueingStrategy, Quota, StopPolicy, Text, Weight,
 };
 use capstan_tests::facts::{
     GPU, TEAM, cluster_queue, cohort, flavor, group, in_queue, job, local_queue, pod, pods_of,
@@ -10,7 +10,7 @@ use capstan_tests::facts::{
 };
 use capstan_tests::model::classical::Work;
 
-use super::{COHORTS, FLAVORS, Life, QUEUES, WORK_MAX};
+use super::{COHORTS, FLAVORS, Life, QUEUES, WEIGHTS, WORK_MAX};
 
 impl Life {
     fn quota(&mut self, limited: bool) -> Quota {
@@ -43,6 +43,7 @@ impl Life {
         if self.seed.below(4) == 0 {
             facts.strategy = QueueingStrategy::StrictFifo;
         }
+        facts.weight = self.weight();
         facts.preemption.within_cluster_queue = *self.seed.pick(&[
             PreemptWithin::Never,
             PreemptWithin::LowerPriority,
@@ -147,13 +148,41 @@ impl Life {
         format!("{} has priority {priority} now", flips.name)
     }
 
+    /// A weight; where queues do not share fairly it means nothing, and is the usual one.
+    pub(super) fn weight(&mut self) -> Weight {
+        if self.fair.is_some() { *self.seed.pick(&WEIGHTS) } else { Weight::ONE }
+    }
+
+    /// A queue or cohort that is there has another weight, and is the same but for that.
+    fn weigh(&mut self) -> String {
+        let weight = self.weight();
+        let weighs = |fact: &&Input| matches!(fact, Input::ClusterQueue(_) | Input::Cohort(_));
+        let known: Vec<Input> = self.stage.rest.iter().filter(weighs).cloned().collect();
+        if known.is_empty() {
+            return "nothing".to_owned();
+        }
+        let (name, fact) = match self.seed.pick(&known).clone() {
+            Input::ClusterQueue(facts) => {
+                (facts.name.clone(), Input::ClusterQueue(ClusterQueueFacts { weight, ..facts }))
+            }
+            Input::Cohort(facts) => {
+                (facts.name.clone(), Input::Cohort(CohortFacts { weight, ..facts }))
+            }
+            _ => unreachable!("only queues and cohorts have weights"),
+        };
+        self.tell(fact);
+        format!("{name} has {weight:?} now")
+    }
+
     fn edit(&mut self) -> String {
         let name = *self.seed.pick(&QUEUES);
         let known = self.stage.rest.iter().find_map(|fact| match fact {
             Input::ClusterQueue(facts) if *facts.name == *name => Some(facts.clone()),
             _ => None,
         });
-        match (self.seed.below(24), known) {
+        // Weights mean nothing where queues do not share fairly.
+        let kinds = if self.fair.is_some() { 28 } else { 24 };
+        match (self.seed.below(kinds), known) {
             (0, Some(_)) => {
                 self.tell(Input::ClusterQueueGone(text(name)));
                 format!("queue {name} is deleted")
@@ -182,15 +211,17 @@ impl Life {
                 let name = *self.seed.pick(&COHORTS);
                 let place = self.seed.below(8) as usize;
                 let parent = COHORTS.get(place).copied();
-                let mut facts = cohort(name, parent);
+                let mut facts = CohortFacts { weight: self.weight(), ..cohort(name, parent) };
                 if self.seed.below(2) == 0 {
                     let quota = self.quota(parent.is_some());
                     facts.groups = vec![group(&[(FLAVORS[0], &[(GPU, quota)])])];
                 }
-                let said = format!("cohort {name} is below {parent:?}: {:?}", facts.groups);
+                let (weight, groups) = (facts.weight, &facts.groups);
+                let said = format!("cohort {name} of {weight:?} is below {parent:?}: {groups:?}");
                 self.tell(Input::Cohort(facts));
                 said
             }
+            (24.., _) => self.weigh(),
             _ => {
                 let facts = self.queue(name);
                 let said = format!("queue {name} is another: {facts:?}");

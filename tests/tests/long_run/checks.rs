@@ -124,6 +124,8 @@ impl Life {
                 let named = found.is_some();
                 let flavor = found.unwrap_or(&FLAVORS[0]);
                 self.promised.insert(work.name.clone(), text(flavor));
+                let evenly = || before.unweighted().mode(work, &work.pair(flavor));
+                self.tally.weighed += usize::from(alone && named && evenly() != wanted);
                 self.tally.exact += usize::from(alone && named);
                 (alone && !named).then(|| {
                     let modes = FLAVORS.map(|it| before.mode(work, &work.pair(it)));

@@ -3,6 +3,8 @@
 //! slow rules that know no rounds, parking or memory. One life for each way of sharing is that
 //! long; others are shorter, and begin anew.
 //!
+//! Where queues share fairly, queues and cohorts have weights, zero among them, that change too.
+//!
 //! Nodes always have room, so quota alone decides. Of every round it is checked that whoever was
 //! admitted did fit and came in order of its queue, that victims are exactly those whom the rules
 //! name, and that all numbers shown are right; of every state at rest, that nobody waits for whom
@@ -12,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, GangKey, Input, PodFacts, PodShape, StopPolicy, Text,
+    BindingNote, ClusterQueueFacts, CohortFacts, GangKey, Input, PodFacts, PodShape, StopPolicy,
+    Text, Weight,
 };
 use capstan_core::policy::{FairSharing, Policy};
 use capstan_core::time::{Span, Time};
@@ -39,6 +42,9 @@ const KINDS: [Option<FairSharing>; 4] = [
 ];
 /// Lives of each kind, by seed.
 const LIVES: [[u64; 4]; 4] = [[1, 2, 3, 14], [5, 6, 7, 15], [7, 1_006, 9, 10], [16, 11, 12, 13]];
+/// None, a light one, the usual one and a heavy one.
+const WEIGHTS: [Weight; 4] =
+    [Weight(0), Weight(Weight::ONE.0 / 2), Weight::ONE, Weight(2 * Weight::ONE.0)];
 const QUEUES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const COHORTS: [&str; 4] = ["left", "right", "root", "far"];
 const FLAVORS: [&str; 2] = ["first", "second"];
@@ -95,6 +101,8 @@ struct Tally {
     admitted: usize,
     preempted: usize,
     exact: usize,
+    /// Victims that are not those whom the rules would name if all weighed the same.
+    weighed: usize,
     idle: usize,
     behind_strict: usize,
     /// Work that others of its queue passed over: others' shares let it in only since it was looked
@@ -140,8 +148,10 @@ impl Life {
             life.tell(Input::ClusterQueue(facts));
             life.tell(Input::LocalQueue(local_queue(name)));
         }
-        life.tell(Input::Cohort(cohort("left", Some("root"))));
-        life.tell(Input::Cohort(cohort("right", Some("root"))));
+        for name in ["left", "right"] {
+            let weight = life.weight();
+            life.tell(Input::Cohort(CohortFacts { weight, ..cohort(name, Some("root")) }));
+        }
         life
     }
 
@@ -320,6 +330,8 @@ fn check(seed: u64, fair: Option<FairSharing>, steps: usize) {
     assert!(tally.later * 50 < tally.admitted, "seed {seed}: {tally:?}");
     assert!(tally.idle > 2 * steps, "seed {seed}: {tally:?}");
     assert!(tally.behind_strict * 4 < tally.idle, "seed {seed}: {tally:?}");
+    let short = steps < STEPS[0];
+    assert!(short || fair.is_some() == (tally.weighed > 0), "seed {seed}: {tally:?}");
 }
 
 /// All lives of one kind, the first of ten thousand changes.
