@@ -61,6 +61,8 @@ impl Life {
         }
         facts.fungibility.next_when_borrowing = self.seed.below(2) == 0;
         facts.fungibility.next_when_preempting = self.seed.below(2) == 0;
+        let both = facts.fungibility.next_when_borrowing && facts.fungibility.next_when_preempting;
+        facts.fungibility.prefer_preemption_over_borrowing = both && self.seed.below(2) == 0;
         facts
     }
 

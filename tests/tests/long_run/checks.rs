@@ -52,7 +52,11 @@ impl Life {
             if redeems {
                 continue;
             }
-            if matches!(one.outcome, Outcome::Waiting(_)) {
+            if let Outcome::Waiting(reason) = &one.outcome {
+                match reason {
+                    Reason::LostRace { .. } => self.raced.insert(work.name),
+                    _ => self.raced.remove(&work.name),
+                };
                 continue;
             }
             let now = find(&after, &work.name).and_then(|work| work.held);
@@ -61,6 +65,7 @@ impl Life {
             let others: Vec<Work> =
                 waiting.iter().filter(|it| !promised.contains_key(&it.name)).cloned().collect();
             wrong.extend(self.passed_over(&before, &open, &others, &work));
+            self.raced.remove(&work.name);
         }
         wrong.extend(self.overdrawn(&output, &after));
         if self.stage.caught_up() {
@@ -108,7 +113,9 @@ impl Life {
             Outcome::Admitted => {
                 self.tally.admitted += 1;
                 match now {
-                    Some((pair, _)) if before.mode(work, &pair) == Mode::Fit => None,
+                    Some((pair, _)) if before.mode(work, &pair) == Mode::Fit => {
+                        self.astray(before, work, &pair.0, Mode::Fit)
+                    }
                     other => Some(format!("is admitted to {other:?}, where it does not fit")),
                 }
             }
@@ -127,12 +134,25 @@ impl Life {
                 let evenly = || before.unweighted().mode(work, &work.pair(flavor));
                 self.tally.weighed += usize::from(alone && named && evenly() != wanted);
                 self.tally.exact += usize::from(alone && named);
-                (alone && !named).then(|| {
-                    let modes = FLAVORS.map(|it| before.mode(work, &work.pair(it)));
-                    format!("stops {names:?}, and the rules say {modes:?}")
-                })
+                match alone {
+                    true if named => self.astray(before, work, flavor, wanted),
+                    true => {
+                        let modes = FLAVORS.map(|it| before.mode(work, &work.pair(it)));
+                        Some(format!("stops {names:?}, and the rules say {modes:?}"))
+                    }
+                    false => None,
+                }
             }
         }
+    }
+
+    /// Whether the search for a flavor ended elsewhere than the rules say.
+    fn astray(&self, before: &Classical, work: &Work, flavor: &str, mode: Mode) -> Option<String> {
+        let ended = Some((text(flavor), mode));
+        let begins: &[usize] = if self.raced.contains(&work.name) { &[0, 1] } else { &[0] };
+        let ends: Vec<_> = begins.iter().map(|from| before.choice(work, *from)).collect();
+        let found = ends.contains(&ended);
+        (!found).then(|| format!("ends its search with {ended:?}, and the rules with {ends:?}"))
     }
 
     /// Who was admitted although there is less than it took.

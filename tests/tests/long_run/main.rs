@@ -7,8 +7,9 @@
 //!
 //! Nodes always have room, so quota alone decides. Of every round it is checked that whoever was
 //! admitted did fit and came in order of its queue, that victims are exactly those whom the rules
-//! name, and that all numbers shown are right; of every state at rest, that nobody waits for whom
-//! anything could be done. A failure names the seed, the step and what led there.
+//! name, that the flavor is the one that they choose, and that all numbers shown are right; of
+//! every state at rest, that nobody waits for whom anything could be done. A failure names the
+//! seed, the step and what led there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -90,6 +91,9 @@ struct Life {
     base: Option<Classical>,
     /// Whose last look met what a head kept for itself in that round.
     kept_out: BTreeSet<Text>,
+    /// Whose last look lost to others of its round what it had found: it may go on with the next
+    /// flavor (spec/quota.md 4.4).
+    raced: BTreeSet<Text>,
     /// Somebody was stopped in the round before.
     freed: bool,
     tally: Tally,
@@ -131,6 +135,7 @@ impl Life {
             stops: BTreeMap::new(),
             base: None,
             kept_out: BTreeSet::new(),
+            raced: BTreeSet::new(),
             freed: false,
             tally: Tally::default(),
         };
