@@ -493,6 +493,22 @@ mod tests {
         }
     }
 
+    /// The resource of which most is borrowed makes the share (spec/quota.md 9.1).
+    #[test]
+    fn shares_are_of_the_dominant_resource() {
+        let both = |cpu: i64, gpus: i64| {
+            let none = |nominal| quota(nominal, None, None);
+            group(&[(DEFAULT, &[("cpu", none(cpu)), ("gpu", none(gpus))])])
+        };
+        let all = CohortFacts { groups: vec![both(10, 4)], ..cohort("all", None) };
+        let queue = cluster_queue("a", Some("all"), both(0, 0));
+        let mut model = QuotaModel::new(&[Input::Cohort(all), Input::ClusterQueue(queue)]);
+        model.charge(&text("a"), &text(DEFAULT), &text("cpu"), 3);
+        assert_eq!(model.share(&text("a")).shown(), 300, "3 of 10 cpu");
+        model.charge(&text("a"), &text(DEFAULT), &text("gpu"), 2);
+        assert_eq!(model.share(&text("a")).shown(), 500, "2 of 4 GPUs");
+    }
+
     #[test]
     fn debt_is_negative_and_found() {
         let facts = [

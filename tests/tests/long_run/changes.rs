@@ -5,16 +5,16 @@ use capstan_core::model::input::{
     PreemptReclaim, PreemptWithin, QueueingStrategy, Quota, StopPolicy, Text, Weight,
 };
 use capstan_tests::facts::{
-    GPU, TEAM, cluster_queue, cohort, flavor, group, in_queue, job, local_queue, pod, pods_of,
-    shape, text,
+    TEAM, cluster_queue, cohort, flavor, group, in_queue, job, local_queue, pod, pods_of, shape,
+    text,
 };
 use capstan_tests::model::classical::Work;
 
-use super::{COHORTS, FLAVORS, Life, QUEUES, WEIGHTS, WORK_MAX};
+use super::{COHORTS, FLAVORS, Life, QUEUES, RESOURCES, WEIGHTS, WORK_MAX};
 
 impl Life {
-    fn quota(&mut self, limited: bool) -> Quota {
-        let nominal = self.seed.between(0, 8);
+    fn quota(&mut self, most: i64, limited: bool) -> Quota {
+        let nominal = self.seed.between(0, most);
         let mut limit = |most: i64| {
             let some = limited && self.seed.below(3) == 0;
             some.then(|| self.seed.between(0, most))
@@ -23,22 +23,26 @@ impl Life {
         Quota { nominal, borrowing, lending }
     }
 
+    /// Quotas of all that work asks for.
+    fn quotas(&mut self, limited: bool) -> Vec<(&'static str, Quota)> {
+        let quota = |(resource, most)| (resource, self.quota(most, limited));
+        RESOURCES.into_iter().map(quota).collect()
+    }
+
     /// A queue with other quotas, limits, policies and parents than before.
     pub(super) fn queue(&mut self, name: &str) -> ClusterQueueFacts {
         let place = self.seed.below(6) as usize;
         let parent = COHORTS.get(place).copied();
-        let both = [self.quota(parent.is_some()), self.quota(parent.is_some())];
-        let mut order: Vec<(&str, Quota)> = FLAVORS.into_iter().zip(both).collect();
+        let of = |flavor| (flavor, self.quotas(parent.is_some()));
+        let mut order: Vec<(&str, Vec<(&str, Quota)>)> = FLAVORS.into_iter().map(of).collect();
         if self.seed.below(2) == 0 {
             order.reverse();
         }
         if self.seed.below(4) == 0 {
             order.pop();
         }
-        let quotas: Vec<(&str, [(&str, Quota); 1])> =
-            order.into_iter().map(|(flavor, quota)| (flavor, [(GPU, quota)])).collect();
         let listed: Vec<(&str, &[(&str, Quota)])> =
-            quotas.iter().map(|(flavor, quota)| (*flavor, &quota[..])).collect();
+            order.iter().map(|(flavor, quotas)| (*flavor, &quotas[..])).collect();
         let mut facts = cluster_queue(name, parent, group(&listed));
         if self.seed.below(4) == 0 {
             facts.strategy = QueueingStrategy::StrictFifo;
@@ -85,17 +89,19 @@ impl Life {
         let queue = *self.seed.pick(&QUEUES);
         let (pods, each) = (self.seed.between(1, 3), self.seed.between(1, 3));
         let priority = self.seed.between(0, 3) as i32;
-        let (shape, wishes) = (shape(&[(GPU, each)]), in_queue(Some(queue)));
+        let [(gpu, _), (cpu, _)] = RESOURCES;
+        let resource = if self.seed.below(3) == 0 { cpu } else { gpu };
+        let (shape, wishes) = (shape(&[(resource, each)]), in_queue(Some(queue)));
         if self.seed.below(3) == 0 {
             let mut facts = pod(&name, &shape, &wishes);
             (facts.created, facts.priority) = (self.stage.now, priority);
             self.tell(Input::Pod(facts));
-            return format!("pod {name} of {each} and priority {priority} comes to {queue}");
+            return format!("pod {name} of {each} {resource}, priority {priority}, is in {queue}");
         }
         let mut facts = job(&name, pods as u32, &shape, &wishes);
         (facts.created, facts.priority) = (self.stage.now, priority);
         self.tell(Input::Owner(facts));
-        format!("job {name} of {pods} times {each} and priority {priority} comes to {queue}")
+        format!("job {name} of {pods} x {each} {resource}, priority {priority}, is in {queue}")
     }
 
     fn end(&mut self, work: &[Work], which: impl Fn(&Work) -> bool) -> String {
@@ -215,8 +221,8 @@ impl Life {
                 let parent = COHORTS.get(place).copied();
                 let mut facts = CohortFacts { weight: self.weight(), ..cohort(name, parent) };
                 if self.seed.below(2) == 0 {
-                    let quota = self.quota(parent.is_some());
-                    facts.groups = vec![group(&[(FLAVORS[0], &[(GPU, quota)])])];
+                    let quotas = self.quotas(parent.is_some());
+                    facts.groups = vec![group(&[(FLAVORS[0], &quotas[..])])];
                 }
                 let (weight, groups) = (facts.weight, &facts.groups);
                 let said = format!("cohort {name} of {weight:?} is below {parent:?}: {groups:?}");

@@ -283,7 +283,8 @@ fn leads(all: &[Work], work: &Work) -> bool {
     all.iter().filter(waits).all(|other| work.order() <= other.order())
 }
 
-/// Whether the head of another, strict queue of the same tree keeps something for itself.
+/// Whether the head of another, strict queue of the same tree keeps something for itself of what
+/// work asks for.
 fn kept_by_strict(
     rules: &Classical,
     open: &BTreeMap<Text, ClusterQueueFacts>,
@@ -296,7 +297,10 @@ fn kept_by_strict(
             && queue.preemption.reclaim != PreemptReclaim::Any;
         blocks && head.held.is_none() && leads(all, head)
     };
-    let near = |head: &&Work| rules.model().sides(&head.queue, &work.queue).is_some();
+    let near = |head: &&Work| {
+        let sides = rules.model().sides(&head.queue, &work.queue);
+        head.resource == work.resource && sides.is_some()
+    };
     all.iter().filter(keeps).filter(near).any(|head| {
         let flavors = open[&head.queue].groups.iter().flat_map(|group| &group.flavors);
         let mut modes = flavors.map(|flavor| rules.mode(head, &head.pair(&flavor.flavor)));

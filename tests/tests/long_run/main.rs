@@ -3,6 +3,9 @@
 //! slow rules that know no rounds, parking or memory. One life for each way of sharing is that
 //! long; others are shorter, and begin anew.
 //!
+//! Each work asks for one of two resources, so that what is borrowed of one makes a share large
+//! for the other.
+//!
 //! Where queues share fairly, queues and cohorts have weights, zero among them, that change too.
 //!
 //! Nodes always have room, so quota alone decides. Of every round it is checked that whoever was
@@ -49,6 +52,8 @@ const WEIGHTS: [Weight; 4] =
 const QUEUES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const COHORTS: [&str; 4] = ["left", "right", "root", "far"];
 const FLAVORS: [&str; 2] = ["first", "second"];
+/// What work asks for, and how much of it a queue or cohort owns of one flavor at most.
+const RESOURCES: [(&str, i64); 2] = [(GPU, 8), ("cpu", 4)];
 /// Rounds after which a change must have come to rest.
 const ROUNDS_MAX: usize = 200;
 /// Workloads at a time, at most.
@@ -143,7 +148,8 @@ impl Life {
         let policy = Policy { rounds_max: 1, fair_sharing: fair, ..Policy::default() };
         life.tell(Input::Policy(Arc::new(policy)));
         for name in FLAVORS {
-            let mut facts = node(&format!("node-{name}"), &[(GPU, 100_000), ("pods", 100_000)]);
+            let has = [GPU, "cpu", "pods"].map(|resource| (resource, 100_000));
+            let mut facts = node(&format!("node-{name}"), &has);
             facts.labels.insert(text("kind"), text(name));
             life.tell(Input::Node(facts.into()));
             life.tell(Input::Flavor(flavor(name, &[("kind", name)])));
