@@ -459,28 +459,36 @@ impl Engine {
         }
     }
 
-    /// Takes away what somebody leaves who ends: from one queue of its tree after the other.
+    /// Takes away what somebody leaves who ends: from one queue of its tree after the other. What
+    /// victims leave is left by who claims it once that has ended.
     fn take_left(&self, ended: WorkloadIdx, on_nodes: &mut OnNodes, charged: &mut OfQuota) {
         let state = &self.state;
-        for index in state.placed(ended) {
+        let mut leave_room = |(node, resource, amount): (NodeIdx, ResourceIdx, i64)| {
+            if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
+                *wanted = wanted.saturating_sub(amount);
+            }
+        };
+        let mut leave_quota = |(queue, fr, amount): (QueueIdx, FrIdx, i64)| {
+            let (root, mut left) = (state.quota.root(queue), amount);
+            let alike = |key: &(QueueIdx, FrIdx)| key.1 == fr && state.quota.root(key.0) == root;
+            for (_, wanted) in charged.iter_mut().filter(|(key, _)| alike(key)) {
+                let taken = left.min(*wanted).max(0);
+                *wanted -= taken;
+                left -= taken;
+            }
+        };
+        let promised = !state.claims.naming(ended).is_empty();
+        for index in state.placed(ended).filter(|_| !promised) {
             let pod = &state.pods[index];
             let node = pod.place.expect("it is placed");
             for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
-                    *wanted = wanted.saturating_sub(amount);
-                }
+                leave_room((node, resource, amount));
             }
-            for (queue, fr, amount) in state.charges_of(index) {
-                let (root, mut left) = (state.quota.root(queue), amount);
-                let alike =
-                    |key: &(QueueIdx, FrIdx)| key.1 == fr && state.quota.root(key.0) == root;
-                for (_, wanted) in charged.iter_mut().filter(|(key, _)| alike(key)) {
-                    let taken = left.min(*wanted).max(0);
-                    *wanted -= taken;
-                    left -= taken;
-                }
-            }
+            state.charges_of(index).for_each(&mut leave_quota);
         }
+        let (quota, room) = state.claims_at_last(ended);
+        quota.into_iter().for_each(leave_quota);
+        room.into_iter().for_each(leave_room);
     }
 
     /// What is told of work that would delay some reserved starts, and of which it makes late.

@@ -52,6 +52,8 @@ pub struct Claims {
     quota_spent: HandleSet<Workload>,
     /// Victims that leave something which was not promised.
     unspent: BTreeSet<WorkloadIdx>,
+    /// Who has run and ended in a transaction: what it claims counts no more.
+    released: BTreeSet<WorkloadIdx>,
 }
 
 /// Where all members of a workload go once its victims have left, and with what.
@@ -294,7 +296,8 @@ impl ClusterState {
 
     /// What every claim should count as things are.
     pub(super) fn claims_anew(&self) -> Vec<(WorkloadIdx, Amounts)> {
-        let mut all: Vec<WorkloadIdx> = self.claims.workloads().collect();
+        let counts = |workload: &WorkloadIdx| !self.claims.released.contains(workload);
+        let mut all: Vec<WorkloadIdx> = self.claims.workloads().filter(counts).collect();
         self.in_queue_order(&mut all);
         let (amounts, _) = Together::of(self, &all).amounts();
         all.into_iter().zip(amounts).collect()
@@ -403,6 +406,24 @@ impl ClusterState {
         }
         self.room.keep_devices(workload, &claim.places.devices, false);
     }
+
+    /// Ports and devices of a claim are not kept any more, or are again.
+    pub(super) fn change_released(&mut self, workload: WorkloadIdx, released: bool) {
+        let claim = self.claims.get(workload).expect("is one of the claims");
+        let (ports, devices) = (claim.ports.clone(), claim.places.devices.clone());
+        for (node, shape) in &ports {
+            match released {
+                true => self.room.ports.remove(*node, &shape.ports),
+                false => self.room.ports.place(*node, &shape.ports),
+            }
+            self.room.touch(*node);
+        }
+        self.room.keep_devices(workload, &devices, !released);
+        match released {
+            true => self.claims.released.insert(workload),
+            false => self.claims.released.remove(&workload),
+        };
+    }
 }
 
 impl Txn<'_> {
@@ -424,6 +445,24 @@ impl Txn<'_> {
             places.iter().for_each(|(pod, _)| txn.remove(*pod));
         });
         Holding { places, vacancies: self.vacate(victim) }
+    }
+
+    /// As if a workload had run and ended: its members leave, and what it claims is free, as its
+    /// victims left before. For a look only: to be rolled back.
+    pub fn end_workload(&mut self, workload: WorkloadIdx) {
+        self.remove_workload(workload);
+        let claims = &self.state().claims;
+        let claim = claims.get(workload).filter(|_| !claims.released.contains(&workload));
+        let Some(victims) = claim.map(|claim| claim.victims.clone()) else { return };
+        victims.into_iter().for_each(|victim| _ = self.remove_workload(victim));
+        let (quota, room) = self.state().claims_at_last(workload);
+        for (queue, fr, amount) in quota {
+            self.claim_quota(queue, fr, -amount);
+        }
+        for (node, resource, amount) in room {
+            self.claim_room(node, resource, -amount);
+        }
+        self.release(workload);
     }
 
     /// Takes [`Txn::remove_workload`] back for one victim among several.

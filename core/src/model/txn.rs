@@ -61,6 +61,8 @@ enum Undo {
     Restored(WorkloadIdx),
     /// A workload's assignment was something else.
     Assignment(WorkloadIdx, Option<Arc<Assignment>>),
+    /// What a workload claims counted.
+    Released(WorkloadIdx),
 }
 
 /// A point to roll back to.
@@ -281,6 +283,13 @@ impl<'a> Txn<'a> {
         }
     }
 
+    /// What a workload claims counts no more, amounts apart, which whoever calls takes away. Never
+    /// kept.
+    pub(super) fn release(&mut self, workload: WorkloadIdx) {
+        self.state.change_released(workload, true);
+        self.log.push(Undo::Released(workload));
+    }
+
     fn log_holdings(&mut self, pod: PodIdx, node: NodeIdx, placed: bool, way: Option<&Way>) {
         let ledger = self.state.change_ledger(pod, node, placed);
         self.log.push(Undo::Ledger(ledger));
@@ -470,6 +479,7 @@ impl ClusterState {
             Undo::Assignment(workload, assignment) => {
                 self.set_assignment(workload, assignment);
             }
+            Undo::Released(workload) => self.change_released(workload, false),
         }
     }
 }

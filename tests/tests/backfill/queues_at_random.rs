@@ -34,6 +34,8 @@ const GIVEN_AWAY: u64 = 183;
 const SOONER_BESIDE: [u64; 2] = [68, 69];
 /// Ones with a head that is due while another one, with a later start of its own, waits for quota.
 const DUE_BESIDE_ANOTHER: [u64; 2] = [295, 442];
+/// One with a head that is looked at while victims of another one leave.
+const WHILE_VICTIMS_LEAVE: u64 = 421;
 
 /// One workload.
 #[derive(Debug)]
@@ -263,6 +265,12 @@ fn who_put_off_a_borrower_may_start_sooner_beside_all() {
 fn who_is_due_starts_beside_a_head_whose_start_is_later() {
     let seeds = DUE_BESIDE_ANOTHER.into_iter();
     seeds.for_each(|seed| keeps(seed, &mut Tally::default()));
+}
+
+/// What the other one had claimed came free at no time that was known, and the start was given up.
+#[test]
+fn a_start_is_not_lost_while_victims_of_another_head_leave() {
+    keeps(WHILE_VICTIMS_LEAVE, &mut Tally::default());
 }
 
 /// Each step moved its start to the sooner one, and back for who goes before it there.

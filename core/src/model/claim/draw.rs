@@ -210,6 +210,15 @@ impl ClusterState {
         self.stake(Some(&claim.assignment), there)
     }
 
+    /// What a workload claims, all of which counts once its victims have left.
+    pub(crate) fn claims_at_last(&self, workload: WorkloadIdx) -> Amounts {
+        let Some(claim) = self.claims.get(workload) else { return Amounts::default() };
+        let Stake { queue, room, quota } = self.wants(claim);
+        let quota = quota.into_iter().filter_map(|(fr, amount)| Some((queue?, fr, amount)));
+        let room = room.into_iter().map(|((node, resource), amount)| (node, resource, amount));
+        (quota.collect(), room.collect())
+    }
+
     /// What a victim holds.
     fn holds(&self, victim: WorkloadIdx) -> Stake {
         let place = |pod: PodIdx| self.pods[pod].place.expect("only placed members are listed");
