@@ -52,11 +52,16 @@ impl Kept {
         self.room.is_empty() && self.quota.is_empty()
     }
 
-    /// Counts it, or counts it no more.
+    /// Counts it, or counts it no more. It is no claim: those are counted anew while it counts.
     pub(crate) fn count(&self, txn: &mut Txn<'_>, counts: bool) {
-        let signed = |amount: i64| if counts { amount } else { -amount };
-        self.room.iter().for_each(|(node, of, n)| txn.claim_room(*node, *of, signed(*n)));
-        self.quota.iter().for_each(|(queue, fr, n)| txn.claim_quota(*queue, *fr, signed(*n)));
+        if counts {
+            self.room.iter().for_each(|(node, of, n)| txn.propose_room(*node, *of, *n, true));
+            self.quota.iter().for_each(|(queue, fr, n)| txn.propose(*queue, *fr, *n, true));
+            return;
+        }
+        // What was counted last is found first.
+        self.quota.iter().rev().for_each(|(queue, fr, n)| txn.propose(*queue, *fr, *n, false));
+        self.room.iter().rev().for_each(|(node, of, n)| txn.propose_room(*node, *of, *n, false));
     }
 }
 

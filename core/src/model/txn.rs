@@ -51,6 +51,8 @@ enum Undo {
     Quota(QueueIdx, FrIdx, i64),
     /// Quota: an amount was charged for work that is only proposed (true), or no more (false).
     Proposed(QueueIdx, FrIdx, i64, bool),
+    /// The hardware ledger: room was kept for such work (true), or no more (false).
+    ProposedRoom(NodeIdx, ResourceIdx, i64, bool),
     /// A pod's bill was something else.
     Bill(PodIdx, Option<Box<Bill>>),
     /// A pod's place was something else.
@@ -351,11 +353,17 @@ impl<'a> Txn<'a> {
         self.log.push(Undo::Quota(queue, fr, amount));
     }
 
-    /// A queue is charged as if work ran that is only proposed (or no more): what shares would be.
-    /// Never kept.
+    /// A queue is charged as if work ran that is only proposed (or no more): what shares would be,
+    /// and what is left beside it. Never kept.
     pub fn propose(&mut self, queue: QueueIdx, fr: FrIdx, amount: i64, runs: bool) {
         self.state.change_proposed((queue, fr, amount), runs);
         self.log.push(Undo::Proposed(queue, fr, amount, runs));
+    }
+
+    /// Room of a node is kept as if work ran that is only proposed (or no more). Never kept.
+    pub fn propose_room(&mut self, node: NodeIdx, resource: ResourceIdx, amount: i64, runs: bool) {
+        self.state.change_proposed_room((node, resource, amount), runs);
+        self.log.push(Undo::ProposedRoom(node, resource, amount, runs));
     }
 
     /// A claim on a node grows (or shrinks).
@@ -439,6 +447,18 @@ impl ClusterState {
         self.quota.change(queue, fr, if runs { amount } else { -amount });
     }
 
+    fn change_proposed_room(&mut self, kept: (NodeIdx, ResourceIdx, i64), runs: bool) {
+        let (node, resource, amount) = kept;
+        if runs {
+            self.proposed_room.push(kept);
+        } else {
+            let at = self.proposed_room.iter().rposition(|known| *known == kept);
+            self.proposed_room.swap_remove(at.expect("what was proposed before"));
+        }
+        self.room.ledger.claim(node, resource, if runs { amount } else { -amount });
+        self.room.touch(node);
+    }
+
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Ledger(undo) => {
@@ -471,6 +491,9 @@ impl ClusterState {
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
             Undo::Proposed(queue, fr, amount, ran) => {
                 self.change_proposed((queue, fr, amount), !ran);
+            }
+            Undo::ProposedRoom(node, resource, amount, ran) => {
+                self.change_proposed_room((node, resource, amount), !ran);
             }
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
             Undo::Restored(workload) => drop(self.drop_vacancies(workload)),
