@@ -25,13 +25,12 @@ use crate::model::claim::draw::{Left, Together};
 use crate::model::ids::{FrIdx, HandleSet, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{AllocatedDevice, HostPort, PodShape, ResourceClaimKey};
 use crate::model::state::ClusterState;
-use crate::model::txn::Txn;
-use crate::model::vacancy::Holding;
 use crate::model::workload::{Assignment, Workload};
 use crate::quota::money::Costs;
 use crate::resources;
 
 mod draw;
+mod gone;
 
 /// What a claim counts: in the quota tree, and in the ledger.
 type Amounts = (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>);
@@ -52,6 +51,9 @@ pub struct Claims {
     quota_spent: HandleSet<Workload>,
     /// Victims that leave something which was not promised.
     unspent: BTreeSet<WorkloadIdx>,
+    /// Victims that have left in a transaction: nothing is drawn from them any more, wherever they
+    /// begin again in it.
+    left: BTreeSet<WorkloadIdx>,
     /// Who has run and ended in a transaction: what it claims counts no more.
     released: BTreeSet<WorkloadIdx>,
 }
@@ -274,6 +276,8 @@ impl ClusterState {
     /// # Panics
     /// When they differ: that is our own error.
     pub fn recount_claims(&self) {
+        let as_is = self.claims.left.is_empty() && self.claims.released.is_empty();
+        assert!(as_is, "what only a transaction says of claims is kept");
         for (workload, (quota, room)) in self.claims_anew() {
             let name = &self.workloads[workload].full_name;
             let claim = self.claims.get(workload).expect("was just listed");
@@ -296,8 +300,7 @@ impl ClusterState {
 
     /// What every claim should count as things are.
     pub(super) fn claims_anew(&self) -> Vec<(WorkloadIdx, Amounts)> {
-        let counts = |workload: &WorkloadIdx| !self.claims.released.contains(workload);
-        let mut all: Vec<WorkloadIdx> = self.claims.workloads().filter(counts).collect();
+        let mut all: Vec<WorkloadIdx> = self.claims.workloads().collect();
         self.in_queue_order(&mut all);
         let (amounts, _) = Together::of(self, &all).amounts();
         all.into_iter().zip(amounts).collect()
@@ -405,139 +408,5 @@ impl ClusterState {
             self.room.touch(node);
         }
         self.room.keep_devices(workload, &claim.places.devices, false);
-    }
-
-    /// Ports and devices of a claim are not kept any more, or are again.
-    pub(super) fn change_released(&mut self, workload: WorkloadIdx, released: bool) {
-        let claim = self.claims.get(workload).expect("is one of the claims");
-        let (ports, devices) = (claim.ports.clone(), claim.places.devices.clone());
-        for (node, shape) in &ports {
-            match released {
-                true => self.room.ports.remove(*node, &shape.ports),
-                false => self.room.ports.place(*node, &shape.ports),
-            }
-            self.room.touch(*node);
-        }
-        self.room.keep_devices(workload, &devices, !released);
-        match released {
-            true => self.claims.released.insert(workload),
-            false => self.claims.released.remove(&workload),
-        };
-    }
-}
-
-impl Txn<'_> {
-    /// Quota as it is while victims still hold theirs and nobody has what was promised. For a
-    /// look only: to be rolled back.
-    pub fn count_no_claims(&mut self) {
-        for (queue, fr, amount) in self.state().claims.quota().collect::<Vec<_>>() {
-            self.claim_quota(queue, fr, -amount);
-        }
-    }
-
-    /// As if a victim were gone: its members leave, and claims that name it count its room.
-    /// Returns what it held.
-    pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Holding {
-        let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
-        let members = self.state().workloads[victim].members.iter();
-        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
-        self.keeping_claims(victim, |txn| {
-            places.iter().for_each(|(pod, _)| txn.remove(*pod));
-        });
-        Holding { places, vacancies: self.vacate(victim) }
-    }
-
-    /// As if a workload had run and ended: its members leave, and what it claims is free, as its
-    /// victims left before. For a look only: to be rolled back.
-    pub fn end_workload(&mut self, workload: WorkloadIdx) {
-        self.remove_workload(workload);
-        let claims = &self.state().claims;
-        let claim = claims.get(workload).filter(|_| !claims.released.contains(&workload));
-        let Some(victims) = claim.map(|claim| claim.victims.clone()) else { return };
-        victims.into_iter().for_each(|victim| _ = self.remove_workload(victim));
-        let (quota, room) = self.state().claims_at_last(workload);
-        for (queue, fr, amount) in quota {
-            self.claim_quota(queue, fr, -amount);
-        }
-        for (node, resource, amount) in room {
-            self.claim_room(node, resource, -amount);
-        }
-        self.release(workload);
-    }
-
-    /// Takes [`Txn::remove_workload`] back for one victim among several.
-    pub fn return_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
-        self.restore_vacancies(victim, &held.vacancies);
-        self.keeping_claims(victim, |txn| {
-            held.places.iter().for_each(|(pod, node)| txn.place(*pod, *node));
-        });
-    }
-
-    /// Changes a victim's holdings and lets the claims that depend on it follow: what they count
-    /// on the nodes where it is, and of quota.
-    fn keeping_claims(&mut self, victim: WorkloadIdx, change: impl FnOnce(&mut Self)) {
-        let Some(together) = self.state().claims.drawing_on(victim) else { return change(self) };
-        let before = together.drawn_with(self.state(), victim);
-        change(self);
-        let after = together.drawn_with(self.state(), victim);
-        // What claims draw counts for them no longer, and in the victims' queues for nobody.
-        for (sign, drawn) in [(1, before), (-1, after)] {
-            for ((node, resource), amount) in drawn.room {
-                self.claim_room(node, resource, sign * amount);
-            }
-            for ((queue, fr), amount) in drawn.quota {
-                self.claim_quota(queue, fr, sign * amount);
-            }
-        }
-        if cfg!(debug_assertions) && self.state().small() {
-            self.state().recount_claimed();
-        }
-    }
-
-    /// As if a victim were gone as far as quota goes: its members charge nothing, and claims that
-    /// name it draw none from it. Nodes stay as they are, so whoever looks at those is misled:
-    /// only for a look at quota, and never kept. Returns what it held.
-    pub fn discharge_workload(&mut self, victim: WorkloadIdx) -> Holding {
-        let Some(together) = self.state().claims.drawing_on(victim) else {
-            self.charge_members(victim, false);
-            return Holding { places: Vec::new(), vacancies: self.vacate(victim) };
-        };
-        let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
-        let members = self.state().workloads[victim].members.iter();
-        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
-        self.keeping_quota_claims(victim, &together, |txn| {
-            txn.charge_members(victim, false);
-            // Claims draw from who has places.
-            places.iter().for_each(|(pod, _)| txn.move_only(*pod, None));
-        });
-        Holding { places, vacancies: self.vacate(victim) }
-    }
-
-    /// Takes [`Txn::discharge_workload`] back for one victim among several.
-    pub fn recharge_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
-        self.restore_vacancies(victim, &held.vacancies);
-        let Some(together) = self.state().claims.drawing_on(victim) else {
-            return self.charge_members(victim, true);
-        };
-        self.keeping_quota_claims(victim, &together, |txn| {
-            held.places.iter().for_each(|(pod, node)| txn.move_only(*pod, Some(*node)));
-            txn.charge_members(victim, true);
-        });
-    }
-
-    fn keeping_quota_claims(
-        &mut self,
-        victim: WorkloadIdx,
-        together: &Together,
-        change: impl FnOnce(&mut Self),
-    ) {
-        let before = together.quota_drawn_with(self.state(), victim);
-        change(self);
-        let after = together.quota_drawn_with(self.state(), victim);
-        for (sign, drawn) in [(1, before), (-1, after)] {
-            for ((queue, fr), amount) in drawn {
-                self.claim_quota(queue, fr, sign * amount);
-            }
-        }
     }
 }

@@ -521,11 +521,12 @@ impl ClusterState {
         }
     }
 
-    /// Compares what quota tree and ledger count for claims with what they should.
+    /// Compares what quota tree and ledger count for claims with what they should, in the middle of
+    /// a transaction, too.
     ///
     /// # Panics
     /// When they differ: that is our own error.
-    pub(super) fn recount_claimed(&self) {
+    pub fn recount_claimed(&self) {
         let claims = self.claims_anew();
         let room = claims.iter().flat_map(|(_, (_, room))| room.iter().copied());
         self.room.ledger.recount_claims(room.chain(self.proposed_room.iter().copied()));

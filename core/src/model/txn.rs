@@ -65,6 +65,8 @@ enum Undo {
     Assignment(WorkloadIdx, Option<Arc<Assignment>>),
     /// What a workload claims counted.
     Released(WorkloadIdx),
+    /// A victim left (true), or came back (false).
+    Left(WorkloadIdx, bool),
 }
 
 /// A point to roll back to.
@@ -292,6 +294,15 @@ impl<'a> Txn<'a> {
         self.log.push(Undo::Released(workload));
     }
 
+    /// Claims draw nothing from a victim that has left, or draw on it again; whether that is new.
+    pub(super) fn leave(&mut self, victim: WorkloadIdx, leaves: bool) -> bool {
+        let new = self.state.change_left(victim, leaves);
+        if new {
+            self.log.push(Undo::Left(victim, leaves));
+        }
+        new
+    }
+
     fn log_holdings(&mut self, pod: PodIdx, node: NodeIdx, placed: bool, way: Option<&Way>) {
         let ledger = self.state.change_ledger(pod, node, placed);
         self.log.push(Undo::Ledger(ledger));
@@ -339,12 +350,6 @@ impl<'a> Txn<'a> {
                 log.push(Undo::Quota(queue, fr, signed));
             });
         }
-    }
-
-    /// A pod is said to be elsewhere, or nowhere; nothing else changes. Never kept.
-    pub(super) fn move_only(&mut self, pod: PodIdx, place: Option<NodeIdx>) {
-        let old = std::mem::replace(&mut self.state.pods[pod].place, place);
-        self.log.push(Undo::Place(pod, old));
     }
 
     /// A claim on quota grows (or shrinks).
@@ -503,6 +508,7 @@ impl ClusterState {
                 self.set_assignment(workload, assignment);
             }
             Undo::Released(workload) => self.change_released(workload, false),
+            Undo::Left(victim, left) => _ = self.change_left(victim, !left),
         }
     }
 }
