@@ -13,8 +13,9 @@
 //! Several claims may name one victim. What it holds goes to each of them once, and to nobody
 //! twice: claims draw in the order in which they are redeemed, each from the victims that fewest
 //! others name first. Claims that share victims, directly or through others, therefore count
-//! together ([`draw`]). Cost: what these claims want and their victims hold, at each change; for
-//! a victim that a transaction removes, what there is on its nodes.
+//! together ([`draw`]). What they count while a transaction takes victims or claimants away is told
+//! in [`gone`]. Cost: what these claims want and their victims hold, at each change; for a victim
+//! that a transaction removes, what there is on its nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
