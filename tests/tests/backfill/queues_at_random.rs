@@ -13,7 +13,8 @@
 //! that the borrower waits for: if it had to wait for its reserved start, so had the borrower. Such
 //! a start may be found later than the first, or come and go within a minute. So whoever borrows
 //! when it starts also counts as an owner if its queue, by what runs there then, borrows nothing
-//! for it any more before the borrower starts: it would have gone before it there.
+//! for it any more at some time before the borrower starts, and if from then on it would run into
+//! the time that was reserved for the borrower: it would have gone before it there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -181,16 +182,20 @@ fn waits(fate: &Fate) -> bool {
     fate.started.is_none()
 }
 
-/// Whether the queue of work that has started borrows nothing for it at some time before another,
-/// by what runs there when it starts.
-fn owns_before(jobs: &[Job], fates: &[Fate], other: usize, until: i64) -> bool {
+/// Whether the queue of work that has started, by what runs there when it starts, borrows nothing
+/// for it at some time before a borrower starts, from which on both would run at once if the
+/// borrower started as it was promised.
+fn owns_before(jobs: &[Job], fates: &[Fate], other: usize, late: usize) -> bool {
     let (job, start) = (&jobs[other], fates[other].started.expect("all started"));
     let Some(queue) = job.queue else { return false };
+    let (_, promised) = fates[late].promised.expect("it was promised a start");
+    let until = fates[late].started.expect("all started");
+    let meet = |at: &i64| at + job.minutes > promised && *at < promised + jobs[late].minutes;
     let beside = |at: i64| {
         let own = if start + job.minutes > at { job.gpus() } else { 0 };
         used(jobs, fates, queue, (start + 1, at)) - own
     };
-    (start..until).any(|at| beside(at) + job.gpus() <= QUEUES[queue].1)
+    (start..until).filter(meet).any(|at| beside(at) + job.gpus() <= QUEUES[queue].1)
 }
 
 /// Who was waiting, or came, after a start was reserved for a workload, and goes before it.
@@ -199,7 +204,7 @@ fn excuse(jobs: &[Job], fates: &[Fate], late: usize) -> Option<usize> {
     let (job, until) = (&jobs[late], fates[late].started.expect("all started"));
     let borrows = |other: usize| {
         let since = fates[other].promised.is_some_and(|(when, _)| when >= promised);
-        let owns = since && fates[other].owns || owns_before(jobs, fates, other, until);
+        let owns = since && fates[other].owns || owns_before(jobs, fates, other, late);
         fates[other].borrowed && !owns
     };
     let goes_before = |other: usize| {
