@@ -228,6 +228,7 @@ impl Engine {
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));
         (entry.stop_asked, entry.stop_refused) = (true, None);
+        self.file_leaving(victim);
         let freed = self.state.drop_vacancies(victim);
         let freed: BTreeSet<QueueIdx> = freed.into_iter().map(|(queue, ..)| queue).collect();
         freed.iter().for_each(|queue| self.state.quota.advance(*queue));

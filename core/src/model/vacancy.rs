@@ -236,8 +236,10 @@ fn sums<'a>(
 /// What a workload held, for its way back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holding {
-    /// Where its members were.
+    /// Where its members were that left their places.
     pub places: Vec<(PodIdx, NodeIdx)>,
     /// What it kept for members that it lacks.
     pub vacancies: Charges,
+    /// Whether claims drew on it until then.
+    pub(super) drawn_on: bool,
 }
