@@ -7,12 +7,13 @@ use capstan_core::Engine;
 use capstan_core::model::input::{
     AccessModes, ClaimUse, Input, Kin, LabelSelector, Neighbours, NodeFacts, Operator,
     PeerSelector, PeerTerm, PodFacts, PodShape, PodVolumes, Requirement, Spread, StorageFact,
+    TopologyWish, Wishes,
 };
 use capstan_core::plan::Outcome;
 use capstan_core::time::Time;
 use capstan_tests::disks::{claim, class, key};
 use capstan_tests::facts::{GPU, TEAM, amounts, gang, in_queue, labels, node, pod, text};
-use capstan_tests::hand::{bound, view};
+use capstan_tests::hand::{binds, bound, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -64,8 +65,13 @@ fn nodes(all: &[(&str, &str, i64)]) -> Vec<Input> {
     facts.map(|facts| Input::Node(facts.into())).collect()
 }
 
+/// Wishes for this topology.
+fn within(topology: TopologyWish) -> Arc<Wishes> {
+    Arc::new(Wishes { topology, ..Wishes::clone(&in_queue(None)) })
+}
+
 /// A gang of four that spreads over at least so many zones.
-fn four_by_zone(min_domains: u32) -> Vec<PodFacts> {
+fn four_by_zone(min_domains: u32, wishes: &Arc<Wishes>) -> Vec<PodFacts> {
     let spread = Spread {
         key: text(ZONE),
         max_skew: 1,
@@ -76,12 +82,12 @@ fn four_by_zone(min_domains: u32) -> Vec<PodFacts> {
         honors_taints: false,
     };
     let member = shape("x", 1, Neighbours { spread: vec![spread], ..Neighbours::default() });
-    gang("g", 4, None, &member, &in_queue(None))
+    gang("g", 4, None, &member, wishes)
 }
 
 #[test]
 fn what_no_room_would_open_is_told_before_room() {
-    let pods = four_by_zone(4);
+    let pods = four_by_zone(4, &in_queue(None));
     // Two of three zones are full as well; the third has three GPUs left.
     let says = told(nodes(&[("a", "a", 1), ("b", "b", 1), ("c", "c", 4)]), pods, "g");
     let words = "3 of 4 pods fit; no node takes the next: its zone would be further ahead than \
@@ -91,11 +97,26 @@ fn what_no_room_would_open_is_told_before_room() {
 
 #[test]
 fn a_node_that_only_lacks_room_is_told_before_what_others_refuse_for() {
-    let pods = four_by_zone(1);
+    let pods = four_by_zone(1, &in_queue(None));
     // Zone a is full with one, so zone b may have two and has room for more.
     let says = told(nodes(&[("a", "a", 1), ("b", "b", 4)]), pods, "g");
     let words = "3 of 4 pods fit; the next needs 1 nvidia.com/gpu, the fullest match a has 0 left";
     assert!(says.starts_with(words), "{says}");
+}
+
+#[test]
+fn a_level_that_is_only_preferred_keeps_nobody_waiting() {
+    // More hosts than are looked at one by one, none of which takes members of two zones.
+    let zones = ["a", "b"].into_iter().cycle();
+    let host =
+        |(at, zone): (usize, &str)| Input::Node(in_zone(&format!("n{at:02}"), zone, 4).into());
+    let mut facts: Vec<Input> = (0..40).zip(zones).map(host).collect();
+    let preferred = Some(text("kubernetes.io/hostname"));
+    let wishes = within(TopologyWish { preferred, ..TopologyWish::default() });
+    facts.extend(four_by_zone(1, &wishes).into_iter().map(Input::Pod));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!(binds(&output).len(), 4);
 }
 
 #[test]
