@@ -270,16 +270,17 @@ fn the_node_of_least_use_to_others_is_found() {
 /// same.
 #[test]
 fn members_that_spread_are_beside_their_neighbours() {
+    let a = Requirement { key: text("app"), operator: Operator::In, values: vec![text("a")] };
     let spread = Spread {
         key: text(ZONE),
         max_skew: 1,
         min_domains: 1,
-        labels: Some(Vec::new()),
+        labels: Some(vec![a]),
         required: true,
         honors_affinity: true,
         honors_taints: false,
     };
-    let kin = Kin { namespace: text(TEAM), labels: labels(&[]) };
+    let kin = Kin { namespace: text(TEAM), labels: labels(&[("app", "a")]) };
     let member = Arc::new(PodShape {
         requests: amounts(&[("cpu", 1)]),
         kin: Some(Arc::new(kin)),
