@@ -452,6 +452,14 @@ fn where_the_search_ended_it_is_not_the_cluster_that_says_no() {
 }
 
 #[test]
+fn who_would_fit_is_not_said_to_lack_anything() {
+    let nodes = Reason::Nodes(Box::new(shortage_of(4, 4)));
+    let said = "4 pods would fit, not all of the gang with them";
+    assert_eq!((nodes.headline().as_str(), nodes.place().as_str()), (said, said));
+    assert!(nodes.to_string().starts_with(said), "{nodes}");
+}
+
+#[test]
 fn the_first_of_a_queue_is_behind_nobody() {
     let first = Reason::Behind { ahead: 0, queue: "team-a".into() };
     assert_eq!(first.to_string(), "has not been considered yet (it is first in team-a)");
