@@ -6,7 +6,7 @@ use capstan_core::model::input::{
     Amounts, CapacityType, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     GangKey, GangRef, GangSource, Input, Labels, LocalQueueFacts, NodeFacts, OwnerFacts,
     OwnerPodSet, PodFacts, PodPhase, PodShape, PreemptReclaim, PreemptWithin, PreemptionPolicy,
-    QueueingStrategy, Quota, ResourceGroup, StopPolicy, Text, Weight, Wishes,
+    QueueingStrategy, Quota, Rank, ResourceGroup, StopPolicy, Text, Weight, Wishes,
 };
 use capstan_core::time::Time;
 
@@ -161,7 +161,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
         goes_to: None,
         terminating: false,
         gated: false,
-        indexed: false,
+        rank: Rank::None,
         created: Time(0),
         bound_at: None,
         ended_at: None,

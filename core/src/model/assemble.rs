@@ -11,7 +11,8 @@ use std::sync::{Arc, LazyLock};
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodPhase, Roles, Text,
+    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodPhase, Rank, Roles,
+    Text,
 };
 use crate::model::pod::{Binding, Pod, by_number};
 use crate::model::state::ClusterState;
@@ -291,7 +292,9 @@ impl ClusterState {
     }
 
     /// Pods of a resumed owner take over the places kept for them: those of their own shape, else
-    /// of shapes that ask the same (an API server adds tolerations, say, that no template has).
+    /// of shapes that ask the same (an API server adds tolerations, say, that no template has); of
+    /// these that of their number, in whatever order they come, since neighbours are near each
+    /// other.
     /// A pod that was made to ask something else gets no place for it; it queues as it is. Where
     /// roles have minimums a place is kept for one of its role.
     fn take_over(
@@ -320,8 +323,13 @@ impl ClusterState {
                 let held = &self.pods[*held];
                 placed(held) && held.holds == holds
             };
-            let at = kept.iter().position(same).or_else(|| kept.iter().position(alike));
-            let Some(at) = at else { continue };
+            let rank = self.pods[pod].rank;
+            let own = |held: &PodIdx| rank != Rank::None && self.pods[*held].rank == rank;
+            let first = |fits: &dyn Fn(&PodIdx) -> bool| {
+                let of_number = kept.iter().position(|held| own(held) && fits(held));
+                of_number.or_else(|| kept.iter().position(fits))
+            };
+            let Some(at) = first(&same).or_else(|| first(&alike)) else { continue };
             let held = kept.remove(at);
             let node = self.pods[held].place.expect("checked above");
             self.charge_alike(workload, self.pods[held].shape, shape);
@@ -349,7 +357,8 @@ impl ClusterState {
         self.pods.remove(pod);
     }
 
-    /// One kept place for each pod that an owner has still to make: the last so many of all.
+    /// One kept place for each pod that an owner has still to make: the last so many of all, each
+    /// for the pod of its number.
     fn keep_places(
         &mut self,
         workload: WorkloadIdx,
@@ -358,15 +367,16 @@ impl ClusterState {
         kept: &mut Vec<PodIdx>,
     ) {
         let sets = owner.pod_sets.iter();
-        let all = sets.flat_map(|set| std::iter::repeat_n(set, set.count as usize));
-        let mut sets: Vec<&OwnerPodSet> = all.rev().take(count).collect();
+        let all = sets.flat_map(|set| (0..set.count).map(move |number| (set, number)));
+        let mut sets: Vec<(&OwnerPodSet, u32)> = all.rev().take(count).collect();
         sets.reverse();
         let shapes: Vec<ShapeIdx> =
-            sets.iter().map(|set| self.room.intern_shape(&set.shape)).collect();
+            sets.iter().map(|(set, _)| self.room.intern_shape(&set.shape)).collect();
         let same = kept.len() == shapes.len()
             && kept.iter().zip(&shapes).all(|(pod, shape)| self.pods[*pod].shape == *shape);
         if same {
-            for (pod, set) in kept.iter().zip(sets) {
+            for (pod, (set, number)) in kept.iter().zip(sets) {
+                self.pods[*pod].rank = Rank::Number(number);
                 let gang = &mut self.pods[*pod].gang;
                 if gang.roles != set.roles {
                     Arc::make_mut(gang).roles.clone_from(&set.roles);
@@ -380,7 +390,7 @@ impl ClusterState {
             self.pods.remove(pod);
         }
         let mut gang = self.kept_gang(workload, owner, None);
-        for (at, (shape, set)) in shapes.into_iter().zip(sets).enumerate() {
+        for (at, (shape, (set, number))) in shapes.into_iter().zip(sets).enumerate() {
             if gang.roles != set.roles {
                 gang = self.kept_gang(workload, owner, set.roles.clone());
             }
@@ -397,7 +407,7 @@ impl ClusterState {
                 terminating: false,
                 gated: false,
                 later: false,
-                indexed: false,
+                rank: Rank::Number(number),
                 created: owner.created,
                 bound_at: None,
                 ended_at: None,

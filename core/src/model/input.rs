@@ -45,7 +45,7 @@ pub use queues::{
     LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
-pub use roles::{Replica, Roles};
+pub use roles::{Rank, Replica, Roles};
 pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
@@ -356,8 +356,8 @@ pub struct PodFacts {
     pub terminating: bool,
     /// Has scheduling gates.
     pub gated: bool,
-    /// It has an index among its peers, which is in its name: members stand in order of that.
-    pub indexed: bool,
+    /// Where it stands among its peers.
+    pub rank: Rank,
     /// Creation time.
     pub created: Time,
     /// When it was bound, as far as the API shows it.

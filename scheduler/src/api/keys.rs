@@ -138,6 +138,9 @@ pub const SPARK_NAME: &str = "spark-app-name";
 /// Name of a Spark application as its operator has it; label.
 pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
 
+/// Which of the Jobs of its role in a JobSet a pod's is.
+pub const JOBSET_JOB: &str = "jobset.sigs.k8s.io/job-index";
+
 /// Labels of pods that have an index among their peers: Jobs (each Job of a JobSet by itself),
 /// StatefulSets, LeaderWorkerSets, Kubeflow's jobs and Volcano's. Names have it too.
 pub const INDEXES: [&str; 5] = [

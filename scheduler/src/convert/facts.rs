@@ -311,7 +311,7 @@ impl Facts<'_> {
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,
-            indexed: gangs::is_indexed(&pod.labels),
+            rank: gangs::rank(&pod.labels, member.job.map(|run| run.job)),
             created: pod.created.unwrap_or(start),
             bound_at: pod.bound_at,
             ended_at: pod.ended_at(),

@@ -2,7 +2,7 @@
 
 use capstan_core::Input;
 use capstan_core::model::input::{
-    Amounts, ClusterQueueFacts, GangKey, GangSource, OwnerFacts, PodFacts, PodPhase,
+    Amounts, ClusterQueueFacts, GangKey, GangSource, OwnerFacts, PodFacts, PodPhase, Rank,
 };
 use capstan_core::time::Time;
 
@@ -215,6 +215,21 @@ spec: {schedulerName: capstan, containers: [{}]}
 
 fn job(labels: &str, mode: &str, marks: &str) -> Objects {
     yaml(&JOB.replace("LABELS", labels).replace("MODE", mode).replace("MARKS", marks))
+}
+
+#[test]
+fn the_number_of_a_pod_counts_those_of_the_jobs_before_its_own() {
+    let rank = |mode: &str, labels: &str| {
+        let named = JOB.replace("name: j-0,", &format!("name: j-0, labels: {{{labels}}},"));
+        let text = named.replace("LABELS", "").replace("MODE", mode).replace("MARKS", "");
+        pod(&yaml(&text), "j-0").rank
+    };
+    let index = "batch.kubernetes.io/job-completion-index: '1'";
+    let (indexed, other) = ("completionMode: Indexed", "completionMode: NonIndexed");
+    assert_eq!(rank(indexed, index), Rank::Number(1));
+    let third = format!("{index}, jobset.sigs.k8s.io/job-index: '2'");
+    assert_eq!(rank(indexed, &third), Rank::Number(2 * 4 + 1));
+    assert_eq!([rank(other, index), rank(indexed, "")], [Rank::Named, Rank::None]);
 }
 
 #[test]

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use capstan_core::model::input::{
-    GangKey, GangRef, GangSource, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, RequeueNote,
-    Text,
+    GangKey, GangRef, GangSource, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, Rank,
+    RequeueNote, Text,
 };
 use capstan_core::time::Time;
 
@@ -202,7 +202,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         goes_to: None,
         terminating: false,
         gated: false,
-        indexed: false,
+        rank: Rank::None,
         created,
         bound_at: None,
         ended_at: None,

@@ -551,7 +551,7 @@ impl Engine {
 /// Whether the end of other work could help: it lacks quota or room, and not more than there is.
 fn waits_for_others(reason: &Reason) -> bool {
     match obstacles::told(reason) {
-        Reason::Nodes(_) | Reason::Topology { .. } | Reason::Together { .. } => true,
+        Reason::Nodes(_) | Reason::Topology(_) | Reason::Together { .. } => true,
         Reason::Flavors { tried, .. } => tried.iter().any(|refusal| {
             !matches!(
                 refusal.why,

@@ -1,4 +1,4 @@
-//! Minimums of a gang's roles, each by itself.
+//! Minimums of a gang's roles, each by itself, and how members of one are told apart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,18 @@ pub struct Roles {
     pub least: Arc<BTreeMap<Text, u32>>,
     /// Members of its role that are of use only together, this one among them.
     pub replica: Option<Replica>,
+}
+
+/// Where a pod stands among those that are made from the same template.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rank {
+    /// It has no index.
+    #[default]
+    None,
+    /// It has an index, which is in its name: they stand in order of names.
+    Named,
+    /// The same, and this is its number among all of them, the first one's is 0.
+    Number(u32),
 }
 
 /// So many members of a role that start together, or none of them.

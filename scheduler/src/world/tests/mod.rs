@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use capstan_core::model::input::{
     GangKey, GangRef, GangSource, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape,
-    Text, Wishes,
+    Rank, Text, Wishes,
 };
 use capstan_core::plan::{
     Action, Effect, EffectId, EffectResult, OwnerRef, PodRef, Precondition, Preemption,
@@ -47,7 +47,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
         goes_to: None,
         terminating: false,
         gated: false,
-        indexed: false,
+        rank: Rank::None,
         created: Time(0),
         bound_at: None,
         ended_at: None,
