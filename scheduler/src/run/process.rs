@@ -133,6 +133,7 @@ impl Replica {
         let (answers, counted) = (inbox.clone(), metrics.clone());
         let means = Means {
             writes: clients.writes.clone(),
+            rate: clients.rate.clone(),
             leadership: leadership.clone(),
             answers: Arc::new(move |answer| {
                 counted.answered(answer.action, answer.word());
