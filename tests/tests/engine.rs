@@ -317,7 +317,9 @@ fn a_resumed_job_without_pods_is_suspended_again() {
     let owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
     let mut facts = one_queue(8);
     facts.extend([gpu_node("n", 8), Input::Owner(owner)]);
-    engine.step(NOW, facts);
+    let first = engine.step(NOW, facts);
+    let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+    engine.step(NOW, vec![answer(resume.expect("it fits"), EffectResult::Done)]);
     let late = engine.step(after(60), vec![]);
     let suspends = |e: &&Effect| matches!(e.action, Action::SuspendOwner { .. });
     assert_eq!(late.effects.iter().filter(suspends).count(), 1);

@@ -10,7 +10,7 @@ use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutp
 use capstan_core::policy::Policy;
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
-use capstan_tests::hand::{answer, binds, evicted, gpu_node, one_queue, view};
+use capstan_tests::hand::{answer, binds, evicted, gpu_node, is_bind, one_queue, view};
 use capstan_tests::play::deeds;
 
 const NOW: Time = Time(1_000_000);
@@ -448,5 +448,60 @@ fn a_gang_of_bare_pods_in_part() {
             let due = engine.step(after(700), vec![]);
             assert_eq!(evicted(&due), ["g-0", "g-1", "g-late"]);
         }
+    }
+}
+
+/// Whoever carries effects out has thousands before these: what was decided stands until it is
+/// answered, however long that takes.
+#[test]
+fn a_gang_whose_binds_wait_for_their_turn_keeps_its_places() {
+    let mut engine = Engine::new();
+    let members = gang("g", 4, Some(4), &shape(&[(GPU, 1)]), &in_queue(None));
+    let facts = members.iter().cloned().map(Input::Pod).chain([gpu_node("n", 4)]);
+    let first = engine.step(NOW, facts.collect());
+    let sent = first.effects.iter().filter(is_bind);
+    let sent: Vec<Input> = sent.map(|effect| answer(effect, EffectResult::Done)).collect();
+    assert_eq!(sent.len(), 4);
+    let rival = gang("rival", 4, Some(4), &shape(&[(GPU, 1)]), &in_queue(None));
+    let mut came: Vec<Input> = rival.into_iter().map(Input::Pod).collect();
+    // Two were bound before the others had their turn.
+    came.extend(sent[..2].iter().cloned());
+    came.extend(members[..2].iter().map(|member| ran(member, &first)));
+    let waits = engine.step(after(31), came);
+    assert_eq!((acts(&waits), engine.nodes()[0].used.get(GPU).copied()), (vec![], Some(4)));
+    for late in [60, 600, 6_000] {
+        let later = engine.step(after(late), vec![]);
+        assert_eq!(acts(&later), [], "after {late} s");
+        assert_eq!(engine.nodes()[0].used.get(GPU).copied(), Some(4));
+    }
+    let mut rest: Vec<Input> = sent[2..].to_vec();
+    rest.extend(members[2..].iter().map(|member| ran(member, &first)));
+    let whole = engine.step(after(6_001), rest);
+    assert_eq!((acts(&whole), view(&engine, "g").state), (vec![], State::Running));
+    engine.recount();
+}
+
+/// The time of its pods begins when an owner was resumed, not when that was decided.
+#[test]
+fn a_resume_that_waits_for_its_turn_keeps_its_places_too() {
+    for unknown in [false, true] {
+        let mut engine = Engine::new();
+        let job = train(4);
+        let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Owner(job)]);
+        let first = engine.step(NOW, facts.collect());
+        let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+        let resume = resume.expect("it fits");
+        for late in [60, 120] {
+            let later = engine.step(after(late), vec![]);
+            assert_eq!((suspends(&later), used(&engine)), (vec![], 4), "after {late} s");
+            assert_eq!(later.next_wake, Some(after(late + 60)));
+        }
+        let result = if unknown { EffectResult::TimedOut } else { EffectResult::Done };
+        let answered = engine.step(after(150), vec![answer(resume, result)]);
+        let until = if unknown { after(180) } else { after(210) };
+        assert_eq!((suspends(&answered), answered.next_wake), (vec![], Some(until)));
+        let over = engine.step(until, vec![]);
+        assert_eq!((suspends(&over), used(&engine)), (vec!["train".to_owned()], 0));
+        engine.recount();
     }
 }

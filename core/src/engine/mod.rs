@@ -63,7 +63,7 @@ pub struct Engine {
     /// Those that were looked at in vain.
     pub(crate) growth_parked: BTreeSet<WorkloadIdx>,
     /// Work that waits out a failure.
-    pub(crate) delayed: BTreeSet<(Time, WorkloadIdx)>,
+    pub(crate) delayed: overdue::Deadlines,
     /// Resumed owners and when their pods must be there.
     pub(crate) deadlines: overdue::Deadlines,
     /// Owners that an engine before this one resumed, without places for their pods yet.
@@ -357,7 +357,7 @@ impl Engine {
         self.unsent_while_stopped.remove(&workload);
         self.tried.remove(&workload);
         self.state.inherited.remove(&workload);
-        self.delayed.retain(|(_, delayed)| *delayed != workload);
+        self.delayed.set(workload, None);
         self.deadlines.set(workload, None);
         self.resumed_before.remove(&workload);
         self.holds.forget(workload);
@@ -383,7 +383,7 @@ impl Engine {
         let delayed = delay.filter(|until| *until > now);
         let unready = entry.requeue.unready();
         if let Some(until) = delayed.filter(|_| state == State::Queued) {
-            self.delayed.insert((until, workload));
+            self.delayed.set(workload, Some(until));
             if unready > 0 && entry.reason.is_none() {
                 self.set_reason(workload, Reason::not_ready(until, unready));
             }
@@ -477,7 +477,8 @@ impl Engine {
         self.effects.push(Effect {
             id,
             workload: self.state.workloads[workload].full_name.clone(),
-            deadline: now.plus(self.state.policy.effect_timeout),
+            decided: now,
+            patience: self.state.policy.effect_timeout,
             precondition: uid.map_or(Precondition::None, Precondition::Uid),
             completes: false,
             action,

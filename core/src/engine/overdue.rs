@@ -4,8 +4,9 @@
 //! or a webhook forbids them); a gang loses a member whose replacement fits nowhere, and holds what
 //! it has for as long as it runs in part. Two such gangs can wait for each other for ever.
 //!
-//! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`. If none came by
-//! then the owner is suspended again and queues; if some came, what the others need is free again.
+//! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`, which does not end
+//! while the resume itself still waits for its turn among other effects. If none came by then the
+//! owner is suspended again and queues; if some came, what the others need is free again.
 //! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues, but
 //! not while others leave for what it lacks. One
 //! without an owner is stopped only while members of it wait: of others nobody makes any more, and
@@ -18,12 +19,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
+use crate::engine::inflight::InFlight;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
 
-/// When the pods of resumed owners must be there: one time for each workload.
+/// When something is due (the pods of a resumed owner, the end of a pause): one time for each
+/// workload.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     of: BTreeMap<WorkloadIdx, Time>,
@@ -63,6 +66,11 @@ impl Deadlines {
         self.of.is_empty()
     }
 
+    /// All that have a time, the first due first.
+    pub fn in_order(&self) -> impl Iterator<Item = WorkloadIdx> {
+        self.in_order.iter().map(|(_, workload)| *workload)
+    }
+
     /// Who is due first.
     pub fn first(&self) -> Option<(Time, WorkloadIdx)> {
         self.in_order.first().copied()
@@ -72,7 +80,7 @@ impl Deadlines {
 impl Engine {
     /// When time alone will change something.
     pub(super) fn next_wake(&self) -> Option<Time> {
-        let delayed = self.delayed.first().map(|(at, _)| *at);
+        let delayed = self.delayed.first().map(|(at, _)| at);
         let deadline = self.deadlines.first().map(|(at, _)| at);
         let timeout = self.state.policy.recovery_timeout;
         let since = self.state.in_part.values().filter_map(|since| *since).min();
@@ -89,8 +97,7 @@ impl Engine {
 
     /// Carries out what is due.
     pub(super) fn wake_in_time(&mut self, now: Time) {
-        while let Some((_, workload)) = self.delayed.first().filter(|(at, _)| *at <= now).copied() {
-            self.delayed.pop_first();
+        for workload in self.delayed.take_due(now) {
             let entry = self.state.workloads.get(workload);
             if entry.is_some_and(|it| it.requeue.not_before.is_none_or(|until| until <= now)) {
                 self.state.workloads[workload].requeue.not_before = None;
@@ -136,10 +143,31 @@ impl Engine {
             return;
         }
         if !state.pods_came(workload) {
-            return self.suspend_again(now, workload, changes);
+            return match self.still_resumes(workload) {
+                true => self.keep_on(now, workload),
+                false => self.suspend_again(now, workload, changes),
+            };
         }
         state.workloads[workload].kept_until = None;
         changes.dirty.insert(workload);
+    }
+
+    /// Whether it is still to be resumed: that waits for its turn, or for its answer. The time of
+    /// its pods begins with that.
+    fn still_resumes(&mut self, workload: WorkloadIdx) -> bool {
+        let suspended = self.state.owner_of(workload).is_some_and(|owner| owner.suspended);
+        let effect = self.state.workloads[workload].owner_effect.filter(|_| suspended);
+        let Some(effect) = effect else { return false };
+        let Some(InFlight::Resume(_, late)) = self.inflight.get_mut(&effect) else { return false };
+        *late = true;
+        true
+    }
+
+    /// Places are kept for the pods of a resumed owner from now on.
+    pub(super) fn keep_on(&mut self, now: Time, workload: WorkloadIdx) {
+        let until = now.plus(self.state.policy.resume_timeout);
+        self.state.workloads[workload].kept_until = Some(until);
+        self.deadlines.set(workload, Some(until));
     }
 
     /// Whether work that is in part is looked after by what looks whether pods come up.

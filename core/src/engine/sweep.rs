@@ -178,7 +178,7 @@ impl Engine {
                 pod.is_some_and(|pod| pod.binding == Binding::InFlight(*id))
             }
             InFlight::Release(uid) => state.pod_by_uid.contains_key(uid),
-            InFlight::Resume(workload) | InFlight::Stop(workload) => {
+            InFlight::Resume(workload, _) | InFlight::Stop(workload) => {
                 state.workloads.get(*workload).is_some()
             }
         });

@@ -172,7 +172,7 @@ pub enum Input {
     BackedResources(Arc<BTreeSet<Text>>),
     /// The whole validated configuration; replaces the one before.
     Policy(Arc<Policy>),
-    /// What became of an effect, or that its deadline passed.
+    /// What became of an effect, or that nobody will know.
     Outcome {
         /// The effect.
         effect: EffectId,

@@ -8,9 +8,9 @@
 //! handshakes; low-priority writes have their own, and each request of the lease. A connection that
 //! died in silence is given up within seconds: by pings on HTTP/2, by a timeout for each request of
 //! the lease. No client here sends anything twice: who asked decides that.
-//! `qps` and `burst` of the configuration hold for all writes together, binds and other effects
-//! before what people look at; never for the lease, whose loss would cost more than its one small
-//! request, nor for watches.
+//! `qps` and `burst` of the configuration hold for all writes together, binds and other effects in
+//! turns and before what people look at; never for the lease, whose loss would cost more than its
+//! one small request, nor for watches.
 //!
 //! - `transport` builds the clients; `scout` keeps bursts from making a
 //!   connection for each request; [`bucket`] holds requests to a rate; [`fence`] stops what has not
@@ -61,8 +61,11 @@ pub struct Clients {
     /// Lists and watches: HTTP/2 on a connection of its own for each kind; no limits, nothing
     /// sent twice.
     pub watches: Client,
-    /// Binds and other writes that matter: HTTP/2.
+    /// Binds and other writes that matter: HTTP/2. Nothing waits in it: who sends passes the rate
+    /// first, so that it knows when a request has left.
     pub writes: Client,
+    /// The rate of all writes but the lease's; `low` and `events` keep to it by themselves.
+    pub rate: Bucket,
     /// What people look at: HTTP/2 on a connection of its own.
     pub low: Client,
     /// Events, for which nobody waits: the same.
@@ -94,7 +97,8 @@ impl Clients {
         let writes = |bucket: &Bucket| transport::writes(config, (bucket, &fence), REQUEST_TIMEOUT);
         Ok(Clients {
             watches: transport::reads(config, READ_TIMEOUT)?,
-            writes: writes(bucket)?,
+            writes: writes(&Bucket::unlimited())?,
+            rate: bucket.clone(),
             low: writes(&bucket.yielding())?,
             events: writes(&bucket.yielding())?,
             lease: transport::lone(config, LEASE_TIMEOUT)?,

@@ -11,11 +11,18 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::Leadership;
 use crate::api::{duration, keys};
 use crate::client;
+
+/// How long giving the Lease back may take in all...
+pub const RELEASE_MAX: Duration = Duration::from_secs(6);
+/// ...and one try of it, so that one that hangs leaves time for others...
+const RELEASE_TRY: Duration = Duration::from_millis(2_500);
+/// ...and the pause after one that failed.
+const RELEASE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Which Lease, who we are, and the times; each shorter than the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,17 +226,25 @@ impl Elector {
     /// Stops leading, and lets the next candidate take over at once; nothing was changed for the
     /// last `idle`. What a leader before us changed, we do not know.
     ///
-    /// A renewal that was on its way when [`Elector::run`] was dropped may come in between: the
-    /// Lease is then read once more.
+    /// A renewal that was on its way when [`Elector::run`] was dropped may come in between, and a
+    /// request may fail or hang: the Lease is then read once more, for [`RELEASE_MAX`] in all.
     pub async fn release(self, idle: Duration) -> Result<(), String> {
         let led = self.led.map_or(Duration::ZERO, |since| since.elapsed());
         let idle = idle.min(led);
         self.until.send_replace(None);
-        match self.hand_back(idle).await {
-            Err(error) if client::is_conflict(&error) => self.hand_back(idle).await,
-            other => other,
+        let end = Instant::now() + RELEASE_MAX;
+        loop {
+            let by = end.min(Instant::now() + RELEASE_TRY);
+            let why = match timeout_at(by, self.hand_back(idle)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => client::explain(&error),
+                Err(_) => "no answer in time".to_owned(),
+            };
+            if Instant::now() + RELEASE_PAUSE >= end {
+                return Err(why);
+            }
+            sleep(RELEASE_PAUSE).await;
         }
-        .map_err(|error| client::explain(&error))
     }
 
     async fn hand_back(&self, idle: Duration) -> kube::Result<()> {

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
-use super::{Elector, Leadership, LeaseEvent, Settings};
+use super::{Elector, Leadership, LeaseEvent, RELEASE_MAX, Settings};
 use crate::api::{duration, keys};
 
 /// What happens to one request.
@@ -357,6 +357,39 @@ async fn a_release_that_meets_a_late_renewal_reads_again() {
     server.faults(&[Fault::None, Fault::Instead(409)]);
     elector.release(Duration::ZERO).await.expect("released");
     assert_eq!(server.holder(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_or_hangs_is_tried_again_but_not_for_long() {
+    use Fault::{HangsAfter, Instead, LostAfter, LostBefore, Slow};
+    let tried: [&[Fault]; 4] = [
+        &[LostBefore, Instead(503), Instead(429), LostBefore],
+        &[Fault::None, LostAfter],
+        &[Slow(9_000), Slow(9_000)],
+        &[HangsAfter, Fault::None, HangsAfter],
+    ];
+    for faults in tried {
+        let server = Server::default();
+        let (mut elector, _) = Elector::new(server.client(), settings("first"));
+        tokio::select! {
+            () = elector.run(|_| ()) => panic!("deposed"),
+            () = seconds(1) => {}
+        }
+        server.faults(faults);
+        elector.release(Duration::ZERO).await.expect("released");
+        assert_eq!(server.holder(), None, "{faults:?}");
+    }
+    let server = Server::default();
+    let (mut elector, leadership) = Elector::new(server.client(), settings("first"));
+    tokio::select! {
+        () = elector.run(|_| ()) => panic!("deposed"),
+        () = seconds(1) => {}
+    }
+    server.faults(&[HangsAfter; 100]);
+    let begun = Instant::now();
+    assert_eq!(elector.release(Duration::ZERO).await, Err("no answer in time".to_owned()));
+    let most = RELEASE_MAX + Duration::from_millis(10);
+    assert!(!leadership.holds() && begun.elapsed() <= most, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,11 +35,14 @@ use crate::metrics::{Metrics, Switches};
 use crate::publish::{self, Publisher, Reporter};
 use crate::serve::{self, Health, Served};
 
-/// How long effects that are under way may take when we are asked to end. A pod has 30 s.
-const DRAIN_MAX: Duration = Duration::from_secs(20);
+/// How long effects that are under way may take when we are asked to end: one that was sent is
+/// answered by then. A pod has 30 s for all of it, and the lease is to be given back in those.
+const DRAIN_MAX: Duration = Duration::from_secs(14);
 /// How long what people look at may take then: nobody decides until it is over. The next leader
 /// writes what a status still lacks; only events are lost.
 const SHOW_MAX: Duration = Duration::from_secs(2);
+/// How long requests that are served then may take.
+const SERVED_MAX: Duration = Duration::from_secs(1);
 /// Without an election nobody waits for a lease to run out, and writes of a replica that was killed
 /// may still arrive for a while (0.4 s were seen): they are waited for before anything is decided.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -133,6 +136,7 @@ impl Replica {
         let (answers, counted) = (inbox.clone(), metrics.clone());
         let means = Means {
             writes: clients.writes.clone(),
+            rate: clients.rate.clone(),
             leadership: leadership.clone(),
             answers: Arc::new(move |answer| {
                 counted.answered(answer.action, answer.word());
@@ -227,7 +231,7 @@ impl Replica {
             tracing::warn!(%error, "the lease was not given back; it runs out by itself");
         }
         drop(stop_serving);
-        drop(tokio::time::timeout(Duration::from_secs(1), served).await);
+        drop(tokio::time::timeout(SERVED_MAX, served).await);
         drop(self.inbox.send(Message::End));
         tracing::info!("ended");
         Ok(())
@@ -411,6 +415,30 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::RELEASE_MAX;
+
+    /// Whatever hangs: what is killed gives nothing back.
+    #[test]
+    fn the_lease_is_given_back_well_within_the_grace_period_of_a_pod() {
+        let manifests = [
+            include_str!("../../../manifests/base/deployment.yaml"),
+            include_str!("../../../manifests/chart/templates/deployment.yaml"),
+        ];
+        for manifest in manifests {
+            let key = "terminationGracePeriodSeconds: ";
+            let given = manifest.lines().find_map(|line| line.trim().strip_prefix(key));
+            let given: u64 = given.expect("a grace period").parse().expect("seconds");
+            let given = Duration::from_secs(given);
+            let released = DRAIN_MAX + SHOW_MAX + RELEASE_MAX;
+            assert!(released + Duration::from_secs(5) <= given, "{released:?} of {given:?}");
+            assert!(released + SERVED_MAX < given);
         }
     }
 }

@@ -229,19 +229,23 @@ async fn what_people_look_at_lets_binds_go_first() {
     let settings = ClientConnection { qps, burst: Some(1), ..Default::default() };
     let clients = server.clients_with(&settings).await;
     let mut calls = JoinSet::new();
-    let mut ask = |client: &Client, path: &'static str| {
-        let client = client.clone();
-        calls.spawn(async move { call(&client, write_to(path)).await });
+    let mut ask = |client: &Client, rate: &Bucket, path: &'static str| {
+        let (client, rate) = (client.clone(), rate.clone());
+        calls.spawn(async move {
+            rate.pass().await;
+            call(&client, write_to(path)).await
+        });
     };
+    let of_its_own = Bucket::unlimited();
     // They would take the first second if they let nobody go first.
     for _ in 0..10 {
-        ask(&clients.low, "/status");
-        ask(&clients.events, "/event");
+        ask(&clients.low, &of_its_own, "/status");
+        ask(&clients.events, &of_its_own, "/event");
     }
     // All of them wait for their turn by now.
     tokio::time::sleep(ANSWER).await;
     for _ in 0..10 {
-        ask(&clients.writes, "/bind");
+        ask(&clients.writes, &clients.rate, "/bind");
     }
     for fate in calls.join_all().await {
         assert!(matches!(&fate, Fate::Answered(reply) if reply.code == 201), "{fate:?}");

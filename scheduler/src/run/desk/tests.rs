@@ -11,6 +11,7 @@ use super::super::message::Batch;
 use super::*;
 use crate::act::{Limits, Means};
 use crate::api::devices::DeviceObject;
+use crate::client::bucket::Bucket;
 use crate::config::QuotaApi;
 use crate::lease::Leadership;
 use crate::live::Object;
@@ -80,6 +81,7 @@ impl Bench {
         let executor = Arc::new(Executor::new(
             Means {
                 writes: Client::new(service, "default"),
+                rate: Bucket::unlimited(),
                 leadership: Leadership::alone(),
                 answers: Arc::new(|_| {}),
                 clock,

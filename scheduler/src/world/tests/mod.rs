@@ -161,7 +161,8 @@ fn effect(id: u64, workload: &str, uid: &str, action: Action) -> Effect {
     Effect {
         id: EffectId(id),
         workload: workload.into(),
-        deadline: Time(i64::MAX),
+        decided: Time(0),
+        patience: Span(i64::MAX),
         precondition: Precondition::Uid(uid.into()),
         completes: false,
         action,
