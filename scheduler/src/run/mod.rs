@@ -46,12 +46,14 @@
 //! | `places` | whose position in a queue is renewed, and whose forecast |
 //! | `follow` | which kinds are watched |
 //! | `reload` | when another configuration holds |
+//! | `panics` | what becomes of a process in which something panicked |
 
 mod barrier;
 mod desk;
 mod follow;
 mod looks;
 mod message;
+mod panics;
 mod places;
 mod process;
 mod reload;

@@ -24,6 +24,7 @@ use super::barrier;
 use super::desk::{Desk, Tools};
 use super::follow::Watches;
 use super::message::{Asker, Message, gather};
+use super::panics;
 use super::reload::ConfigFile;
 use crate::act::{Executor, Limits, Means};
 use crate::client::{Clients, Target};
@@ -89,6 +90,7 @@ struct Replica {
 
 /// Runs until it is asked to end.
 pub fn run(options: &Options) -> Result<(), Failure> {
+    panics::end_the_process();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Start(vec![error.to_string()]))?;
     let ended = runtime.block_on(async {
