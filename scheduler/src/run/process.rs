@@ -340,7 +340,7 @@ impl Lead {
     /// Says so, and what has to be seen before anything is decided, after a leader that had changed
     /// nothing for so long.
     async fn begin(&self, idle: Duration) {
-        let marks = barrier::marks(&self.client).await;
+        let (marks, idle) = barrier::asked(&self.client, idle).await;
         drop(self.inbox.send(Message::Lead(marks, idle)));
     }
 }

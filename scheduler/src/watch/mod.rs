@@ -315,7 +315,7 @@ enum Ended {
     NobodyListens,
     /// It is not served; before that it was listed, or not.
     NotServed { listed: bool },
-    /// It is served, and was not given at so many tries in a row; before that it was listed, or not.
+    /// It is served, and was not given in so many tries; before that it was listed, or not.
     NotGiven { listed: bool },
 }
 
