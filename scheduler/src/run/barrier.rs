@@ -21,10 +21,10 @@
 //!   anew.
 //!
 //! The silence of a watch says nothing where its connection died in silence. So the server is asked
-//! on that same connection ([`crate::client`]): its answer shows that this is alive, and comes after
-//! all that was sent on it before. Who gets none waits until the connection is given up, and the
-//! watch resumed on another, for [`ANSWER_MAX`] in all; silence then counts from there on. A server
-//! that speaks no HTTP/2 makes a connection for each request, which shows less.
+//! on that same connection ([`crate::client`]): its answer shows that this is alive, and comes
+//! after all that was sent on it before. Who gets none waits until the connection is given up, and
+//! the watch resumed on another, for [`ANSWER_MAX`] in all; silence then counts from there on. A
+//! server without HTTP/2 has a connection for each request, which shows less.
 //!
 //! After [`MOST`] the leader goes on all the same and says so: a bind that is wrong then is refused
 //! by the API server where the pod is bound already, and waits of a second would be felt.
@@ -141,8 +141,8 @@ pub struct Barrier {
     marks: Marks,
 }
 
-/// What a new leader has to see after one that had changed nothing for so long, and how much of that
-/// counts: nothing, if watches may have been resumed only now.
+/// What a new leader has to see after one that had changed nothing for so long, and how much of
+/// that counts: nothing, if watches may have been resumed only now.
 pub async fn asked(client: &Client, idle: Duration) -> (Marks, Duration) {
     let begun = tokio::time::Instant::now();
     let marks = marks(client).await;

@@ -20,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::ENGINE_STACK;
 use super::barrier;
 use super::desk::{Desk, Tools};
 use super::follow::Watches;
@@ -44,9 +45,6 @@ const SHOW_MAX: Duration = Duration::from_secs(2);
 /// Without an election nobody waits for a lease to run out, and writes of a replica that was killed
 /// may still arrive for a while (0.4 s were seen): they are waited for before anything is decided.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Bytes of stack for the thread that decides. Searches go one call deeper for each member of a
-/// gang, up to 512 of them: that is several times what the deepest was seen to take.
-const ENGINE_STACK: usize = 16 << 20;
 /// Events of watches on their way to the thread that gathers them.
 const SEEN_MAX: usize = 1_024;
 
@@ -276,7 +274,7 @@ impl Replica {
             metrics: self.metrics.clone(),
             health: self.health.clone(),
             leadership: self.leadership.clone(),
-            ask: Arc::new(Asker(self.inbox.clone())),
+            ask: Arc::new(Asker::new(self.inbox.clone())),
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = serve::serve(listener, served, async move { drop(stopped.await) });
