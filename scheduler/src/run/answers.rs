@@ -7,8 +7,8 @@
 //! Wanted: a turn of a leader answers one question; who has gone gets no answer; a take-over waits
 //! for none. Who stands by says what an engine that began to lead now would: it hands all that was
 //! seen to an engine of its own on a thread of its own, one at a time, once for all questions that
-//! came meanwhile, and so seldom that gathering it takes a small [`PART`] of the engine's thread. How
-//! many questions there may be at all is bounded where they are asked ([`super::message`]).
+//! came meanwhile, and so seldom that gathering it takes a small [`PART`] of the engine's thread.
+//! How many questions there may be at all is bounded where they are asked ([`super::message`]).
 
 use std::collections::VecDeque;
 use std::thread::JoinHandle;
