@@ -58,8 +58,8 @@ pub struct Target {
 /// One client for each kind of traffic.
 #[derive(Clone)]
 pub struct Clients {
-    /// Lists and watches: HTTP/2 on a connection of its own for each kind; no limits, nothing
-    /// sent twice.
+    /// Lists and watches: HTTP/2 on a connection of its own for each kind that is watched; no
+    /// limits, nothing sent twice.
     pub watches: Client,
     /// Binds and other writes that matter: HTTP/2. Nothing waits in it: who sends passes the rate
     /// first, so that it knows when a request has left.

@@ -20,10 +20,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::ENGINE_STACK;
 use super::barrier;
 use super::desk::{Desk, Tools};
 use super::follow::Watches;
 use super::message::{Asker, Message, gather};
+use super::panics;
 use super::reload::ConfigFile;
 use crate::act::{Executor, Limits, Means};
 use crate::client::{Clients, Target};
@@ -46,9 +48,6 @@ const SERVED_MAX: Duration = Duration::from_secs(1);
 /// Without an election nobody waits for a lease to run out, and writes of a replica that was killed
 /// may still arrive for a while (0.4 s were seen): they are waited for before anything is decided.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Bytes of stack for the thread that decides. Searches go one call deeper for each member of a
-/// gang, up to 512 of them: that is several times what the deepest was seen to take.
-const ENGINE_STACK: usize = 16 << 20;
 /// Events of watches on their way to the thread that gathers them.
 const SEEN_MAX: usize = 1_024;
 
@@ -92,6 +91,7 @@ struct Replica {
 
 /// Runs until it is asked to end.
 pub fn run(options: &Options) -> Result<(), Failure> {
+    panics::end_the_process();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Start(vec![error.to_string()]))?;
     let ended = runtime.block_on(async {
@@ -278,7 +278,7 @@ impl Replica {
             metrics: self.metrics.clone(),
             health: self.health.clone(),
             leadership: self.leadership.clone(),
-            ask: Arc::new(Asker(self.inbox.clone())),
+            ask: Arc::new(Asker::new(self.inbox.clone())),
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = serve::serve(listener, served, async move { drop(stopped.await) });
@@ -342,7 +342,7 @@ impl Lead {
     /// Says so, and what has to be seen before anything is decided, after a leader that had changed
     /// nothing for so long.
     async fn begin(&self, idle: Duration) {
-        let marks = barrier::marks(&self.client).await;
+        let (marks, idle) = barrier::asked(&self.client, idle).await;
         drop(self.inbox.send(Message::Lead(marks, idle)));
     }
 }

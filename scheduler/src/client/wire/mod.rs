@@ -281,6 +281,24 @@ async fn watches_and_the_lease_have_connections_of_their_own() {
     assert_eq!(watches, [twice.clone(), twice]);
 }
 
+/// Whoever waits for its answer knows that the watch is not on a connection that died in silence.
+#[tokio::test]
+async fn what_is_read_beside_a_watch_goes_on_its_connection() {
+    let server = Server::start(429).await;
+    let clients = server.clients().await;
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(clients.watches.clone());
+    let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::all(clients.watches.clone());
+    let params = kube::api::WatchParams::default();
+    drop(nodes.watch(&params, "1").await);
+    drop(pods.watch(&params, "1").await);
+    for _ in 0..2 {
+        let one = ListParams::default().limit(1);
+        nodes.list_metadata(&one).await.expect_err("it is refused");
+    }
+    let requests: Vec<usize> = server.connections().iter().map(|one| one.requests).collect();
+    assert_eq!(requests, [3, 1]);
+}
+
 #[tokio::test]
 async fn each_request_of_the_lease_has_a_fresh_connection() {
     let server = Server::start(429).await;
