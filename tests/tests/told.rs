@@ -109,7 +109,7 @@ fn a_pod_of_its_own_is_told_only_once_it_has_waited() {
     let details = engine.details(&text(TEAM), &text("slow")).expect("it waits");
     assert!(details.lone);
     assert_eq!(details.waiting.len(), 1);
-    assert_eq!(details.first_pod, details.waiting.first().cloned());
+    assert_eq!(details.first_pods, details.waiting);
     let mut more = confirmed(&first, &pods, PodPhase::Running);
     more.push(gpu_node("n2", 1));
     let placed = engine.step(NOW, more);

@@ -24,7 +24,8 @@ pub struct CapstanConfiguration {
     /// Ignored.
     #[serde(skip_serializing)]
     pub metadata: BTreeMap<String, Value>,
-    /// Pods that name this scheduler are ours. Default `capstan`.
+    /// Pods that name this scheduler are ours, and so are Workloads that bear it as a label. Several
+    /// in one cluster need names and queues of their own. Default `capstan`.
     pub scheduler_name: Option<String>,
     /// API groups whose queue objects are read. Default `[capstan.sh]`.
     pub quota_apis: Option<Vec<QuotaApiName>>,

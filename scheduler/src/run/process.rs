@@ -142,7 +142,8 @@ impl Replica {
             clock,
         };
         let executor = Arc::new(Executor::new(means, Limits::default()));
-        let publisher = Publisher::new(publish::Limits::default(), clock);
+        let publisher =
+            Publisher::new(publish::Limits::default(), clock, config.scheduler_name.clone());
         let (synced, when_synced) = watch::channel(false);
         let tools = Tools {
             clock,
