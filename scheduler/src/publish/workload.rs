@@ -105,11 +105,13 @@ fn owners(details: &WorkloadDetails) -> Vec<OwnerReference> {
 }
 
 /// Who it should go with, where it is to be said anew: its owner is another, or no more than half
-/// of the pods that could be named are. Pods come and go, and none of them is worth a write.
+/// of the pods that could be named are. Pods come and go, and none of them is worth a write, unless
+/// the work is held: that would end with the last that is named.
 fn owners_anew(shown: &Compared, details: &WorkloadDetails) -> Option<Vec<OwnerReference>> {
     let wanted = owners(details);
     let named = wanted.iter().filter(|owner| shown.owners.contains(&owner.uid)).count();
-    (named < wanted.len() && named <= wanted.len() / 2).then_some(wanted)
+    let few = named <= wanted.len() / 2 || !shown.spec.active;
+    (named < wanted.len() && few).then_some(wanted)
 }
 
 /// The API version of owners that run as a gang.

@@ -113,20 +113,22 @@ fn a_bare_gang_goes_with_the_last_of_its_pods() {
     assert_eq!(named, uids(&["a", "b", "c"]));
     assert!(owners.iter().all(|it| it.kind == "Pod" && it.controller.is_none()), "{owners:?}");
 
-    // Who is named, who is there, and whether that is said anew.
-    let rows: [(&[&str], &[&str], bool); 7] = [
-        (&[], &["a"], true),
-        (&["a"], &["a", "b", "c", "d"], true),
-        (&["a", "b"], &["b"], false),
-        (&["a", "b"], &["b", "c"], true),
-        (&["a", "b", "c"], &["b", "c", "d"], false),
-        (&["a", "b", "c"], &["c", "d", "e"], true),
-        (&["a"], &[], false),
+    // Whether it is held, who is named, who is there, and whether that is said anew.
+    let rows: [(bool, &[&str], &[&str], bool); 9] = [
+        (false, &[], &["a"], true),
+        (false, &["a"], &["a", "b", "c", "d"], true),
+        (false, &["a", "b"], &["b"], false),
+        (false, &["a", "b"], &["b", "c"], true),
+        (false, &["a", "b", "c"], &["b", "c", "d"], false),
+        (true, &["a", "b", "c"], &["b", "c", "d"], true),
+        (true, &["a", "b", "c"], &["b", "c"], false),
+        (true, &["a", "b", "c"], &["c", "d", "e"], true),
+        (true, &["a"], &[], false),
     ];
-    for (shown, there, anew) in rows {
+    for (held, shown, there, anew) in rows {
         let details = bare(there);
         let mut spec = workload::spec(None, &details);
-        spec.active = false;
+        spec.active = !held;
         let shown = Compared { owners: uids(shown), spec, ..Compared::default() };
         let patch = workload::object_patch(None, &shown, &details, OURS).unwrap_or_default();
         let said = patch["metadata"]["ownerReferences"].as_array();
