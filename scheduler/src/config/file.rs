@@ -488,7 +488,8 @@ pub struct LeaderElection {
     pub resource_lock: Option<String>,
     /// Name of the lease. Default the scheduler's name.
     pub resource_name: Option<String>,
-    /// Namespace of the lease. Default our own.
+    /// Namespace of the lease. Default that of our own pod; outside a cluster `capstan-system` where
+    /// there is such a namespace, else that of the kubeconfig.
     pub resource_namespace: Option<String>,
 }
 

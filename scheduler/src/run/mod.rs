@@ -45,11 +45,13 @@
 //! | `looks` | when there is time for what people look at |
 //! | `places` | whose position in a queue is renewed, and whose forecast |
 //! | `follow` | which kinds are watched |
+//! | `home` | in which namespace the lease is |
 //! | `reload` | when another configuration holds |
 
 mod barrier;
 mod desk;
 mod follow;
+mod home;
 mod looks;
 mod message;
 mod places;
