@@ -207,6 +207,11 @@ impl Publisher {
         self.plan.lock().stand(all)
     }
 
+    /// Whether the Workload of this name is known to be another scheduler's.
+    pub fn is_anothers(&self, namespace: &Text, name: &Text) -> bool {
+        self.plan.lock().is_anothers(&(namespace.clone(), name.clone()))
+    }
+
     /// A Workload of this uid was deleted.
     pub fn workload_vanished(&self, name: Name, uid: &str) {
         self.with(|plan, now| plan.workload_vanished(now, name, uid));

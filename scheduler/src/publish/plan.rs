@@ -32,7 +32,7 @@ use super::places::{self, Standing, Standings};
 use super::pods::{self, PodCondition};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
 use super::shown::ShownWorkload;
-use super::whose::{Whose, is_anothers};
+use super::whose::{Whose, is_anothers, ours};
 use super::workload;
 
 /// Time between two writes of one object.
@@ -209,6 +209,12 @@ impl Plan {
             return;
         }
         self.want(now, key, Wanted::Gone(now));
+    }
+
+    /// Whether the Workload of this name is another scheduler's, as far as the API was asked.
+    pub fn is_anothers(&self, name: &Name) -> bool {
+        let shown = self.entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
+        shown.is_some_and(|shown| is_anothers(shown, self.whose.scheduler()))
     }
 
     /// A workload as it is now, and the conditions of its pods that wait.
@@ -579,16 +585,6 @@ impl Plan {
         self.telling += usize::from(next.is_some());
         next
     }
-}
-
-/// The Workload of this name that the API shows, unless it is another scheduler's.
-fn ours<'a>(
-    entries: &'a BTreeMap<Key, Entry>,
-    whose: &Whose,
-    name: &Name,
-) -> Option<&'a ShownWorkload> {
-    let shown = entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
-    shown.filter(|shown| !is_anothers(shown, whose.scheduler()))
 }
 
 /// How long a write that has failed so often before waits.

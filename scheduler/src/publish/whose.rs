@@ -8,10 +8,11 @@
 //! garbage collector deletes it when its owners are gone. Whatever holds work by such an object
 //! goes on holding it. What is left alone is said once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::Text;
 
+use super::entry::{Entry, Key, shown_workload};
 use super::plan::Name;
 use super::shown::ShownWorkload;
 
@@ -80,6 +81,16 @@ impl Whose {
 /// Whether a Workload is another scheduler's than this.
 pub fn is_anothers(shown: &ShownWorkload, scheduler: &str) -> bool {
     shown.scheduler().is_some_and(|whose| whose != scheduler)
+}
+
+/// The Workload of this name that the API shows, unless it is another scheduler's.
+pub(super) fn ours<'a>(
+    entries: &'a BTreeMap<Key, Entry>,
+    whose: &Whose,
+    name: &Name,
+) -> Option<&'a ShownWorkload> {
+    let shown = entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
+    shown.filter(|shown| !is_anothers(shown, whose.scheduler()))
 }
 
 impl LeftAlone {

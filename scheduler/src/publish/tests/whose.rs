@@ -64,6 +64,7 @@ fn work_whose_name_anothers_object_has_is_shown_once_that_one_is_gone() {
     let (key, write) = plan.next(at(1_000)).expect("it is to be made");
     assert!(matches!(write, Write::Create(_)), "{write:?}");
     plan.answered(at(1_000), &key, Answer::Shows(Shown::Workload(ShownWorkload::of(&theirs))));
+    assert!(plan.is_anothers(&name("g")) && !plan.is_anothers(&name("other")));
     let said = vec![LeftAlone::Anothers(name("g"), THEIRS.to_owned())];
     assert_eq!((plan.next(at(2_000)), plan.whose.take_to_say()), (None, said));
     for second in 3..9 {
