@@ -2,8 +2,8 @@
 //!
 //! A Workload object speaks of work by its name, and of no other's: an owner that was made anew
 //! under the same name has another uid, and starts active. A group is whoever names it: who comes
-//! in place of a member is held as that one was, for as long as the object is there. Names are known
-//! only once all workloads are derived, so this comes after them.
+//! in place of a member is held as that one was, for as long as the object is there. Names are
+//! known only once all workloads are derived, so this comes after them.
 
 use std::sync::Arc;
 

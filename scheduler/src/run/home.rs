@@ -1,8 +1,8 @@
 //! In which namespace the lease is, where the configuration does not say so.
 //!
-//! Replicas that look for it in different namespaces lead at once. A pod's is where it is installed;
-//! who is started elsewhere, with a kubeconfig, looks where that is by default, and only where there
-//! is no such namespace in that of the kubeconfig's context.
+//! Replicas that look for it in different namespaces lead at once. A pod's is where it is
+//! installed; who is started elsewhere, with a kubeconfig, looks where that is by default, and only
+//! where there is no such namespace in that of the kubeconfig's context.
 
 use std::time::Duration;
 
