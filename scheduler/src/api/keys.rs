@@ -35,6 +35,9 @@ pub const EXPECTED_RUNTIME: &str = "capstan.sh/expected-runtime";
 /// Run time after which a workload is deactivated, a Go duration; annotation.
 pub const MAX_RUNTIME: &str = "capstan.sh/max-runtime";
 
+/// Whose a Workload is: the name of the scheduler that made it, or took it over when it was
+/// nobody's; label.
+pub const SCHEDULER_NAME: &str = "capstan.sh/scheduler-name";
 /// Workload that a pod was bound for; written with the binding.
 pub const WORKLOAD: &str = "capstan.sh/workload";
 /// ClusterQueue whose quota a pod was bound with.

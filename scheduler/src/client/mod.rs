@@ -46,6 +46,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 /// How long one request for the lease may take: less than what is left of it when it is sent.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Where a pod finds the token of its service account; only the connection of a pod to the cluster
+/// that it runs in uses it.
+const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
 /// Which cluster flags of the command line name; what they leave out the configuration says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
@@ -76,6 +80,8 @@ pub struct Clients {
     pub fence: Fence,
     /// The namespace that the kubeconfig or the service account names.
     pub namespace: String,
+    /// It is that of the pod in which we run.
+    pub in_pod: bool,
     /// Where the cluster is.
     pub server: http::Uri,
 }
@@ -104,6 +110,7 @@ impl Clients {
             lease: transport::lone(config, LEASE_TIMEOUT)?,
             fence,
             namespace: config.default_namespace.clone(),
+            in_pod: config.auth_info.token_file.as_deref() == Some(POD_TOKEN),
             server: config.cluster_url.clone(),
         })
     }

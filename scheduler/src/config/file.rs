@@ -24,7 +24,8 @@ pub struct CapstanConfiguration {
     /// Ignored.
     #[serde(skip_serializing)]
     pub metadata: BTreeMap<String, Value>,
-    /// Pods that name this scheduler are ours. Default `capstan`.
+    /// Pods that name this scheduler are ours, and so are Workloads that bear it as a label.
+    /// Several in one cluster need names and queues of their own. Default `capstan`.
     pub scheduler_name: Option<String>,
     /// API groups whose queue objects are read. Default `[capstan.sh]`.
     pub quota_apis: Option<Vec<QuotaApiName>>,
@@ -487,7 +488,8 @@ pub struct LeaderElection {
     pub resource_lock: Option<String>,
     /// Name of the lease. Default the scheduler's name.
     pub resource_name: Option<String>,
-    /// Namespace of the lease. Default our own.
+    /// Namespace of the lease. Default that of our own pod; outside a cluster `capstan-system`
+    /// where there is such a namespace, else that of the kubeconfig.
     pub resource_namespace: Option<String>,
 }
 

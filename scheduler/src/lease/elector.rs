@@ -80,6 +80,19 @@ impl Elector {
         (Elector { api, settings, until, seen: None, led: None }, Leadership::new(receiver))
     }
 
+    /// The name of the Lease.
+    pub fn lease(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Looks for the Lease in this namespace from now on: for who does not campaign yet.
+    pub fn look_in(&mut self, namespace: &str) {
+        if self.settings.namespace != namespace {
+            self.api = Api::namespaced(self.api.clone().into_client(), namespace);
+            self.settings.namespace = namespace.to_owned();
+        }
+    }
+
     /// Campaigns, leads, and returns when deposed. May be dropped at any moment; whoever drops it
     /// calls [`Elector::release`].
     pub async fn run(&mut self, mut events: impl FnMut(LeaseEvent)) {
@@ -108,13 +121,26 @@ impl Elector {
                         told = holder_text(&self.seen);
                     }
                 }
-                Ok(Err(error)) => events(LeaseEvent::Failed(client::explain(&error))),
+                Ok(Err(error)) => events(LeaseEvent::Failed(self.failed(&error))),
                 Err(_) => events(LeaseEvent::Failed("no answer in time".to_owned())),
             }
             let next = started + period;
             let now = Instant::now();
             sleep_until(self.free_at().filter(|at| now < *at && *at < next).unwrap_or(next)).await;
         }
+    }
+
+    /// What to say of a try that failed. Where there was no Lease to be read, none can be made in a
+    /// namespace that does not exist either.
+    fn failed(&self, error: &kube::Error) -> String {
+        let hint = match client::code(error) {
+            Some(404) if self.seen.is_none() => {
+                "; make the namespace, or name another: leaderElection.resourceNamespace"
+            }
+            Some(403) => "; leaderElection.resourceNamespace names another namespace",
+            _ => "",
+        };
+        format!("{}{hint}", client::explain(error))
     }
 
     /// When the Lease as seen runs out. A holder that was told other times than we were is

@@ -512,7 +512,8 @@ impl Live {
         self.enter_as(kind, &named, &uid);
         match queueing::decode(queue, origin, (&named.0, &named.1), &value) {
             Ok(mut decoded) => {
-                match decoded.draft.take() {
+                let ours = !queueing::is_anothers(queue, &value, &self.directory.scheduler);
+                match decoded.draft.take().filter(|_| ours) {
                     Some(draft) => self.queues.put(kind, named.clone(), origin, draft),
                     None => self.queues.remove(kind, &named),
                 }

@@ -9,6 +9,7 @@ use kube::Client;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::entry::{Answer, Key};
+use super::whose::LeftAlone;
 use super::{Publisher, events, requests};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
@@ -61,6 +62,8 @@ pub async fn run(
         }
         let clients = (&writes, &events);
         let wake = start(&publisher, clients, &leadership, &reporter, (&mut flying, &mut telling));
+        let left_alone = publisher.plan.lock().whose.take_to_say();
+        left_alone.iter().for_each(LeftAlone::log);
         let counts = publisher.plan.lock().take_counts();
         metrics.published(counts.into_iter().map(|(what, count)| (what.word(), count)));
         let nap =

@@ -359,11 +359,27 @@ impl Desk {
         }
     }
 
+    /// Whether an effect would be written on what another scheduler shows.
+    fn is_of_another(&self, effect: &Effect) -> bool {
+        match &effect.action {
+            Action::Deactivate { namespace, name } => {
+                self.tools.publisher.is_anothers(namespace, name)
+            }
+            _ => false,
+        }
+    }
+
     /// What acts goes first; what is told waits for a free moment.
     fn hand_out(&mut self, effects: Vec<Effect>) {
         let says =
             |effect: &Effect| matches!(effect.action, Action::Status(_) | Action::Event { .. });
         let (says, acts): (Vec<Effect>, Vec<Effect>) = effects.into_iter().partition(says);
+        let (others, acts): (Vec<Effect>, Vec<Effect>) =
+            acts.into_iter().partition(|effect| self.is_of_another(effect));
+        for effect in others {
+            let result = EffectResult::Refused("its Workload is another scheduler's".into());
+            self.told.push(Input::Outcome { effect: effect.id, result });
+        }
         for effect in &acts {
             if let Action::Bind { pod, node, .. } = &effect.action {
                 self.binds.insert(effect.id, (pod.clone(), node.clone()));

@@ -46,6 +46,7 @@
 //! | `looks` | when there is time for what people look at |
 //! | `places` | whose position in a queue is renewed, and whose forecast |
 //! | `follow` | which kinds are watched |
+//! | `home` | in which namespace the lease is |
 //! | `reload` | when another configuration holds |
 //! | `panics` | what becomes of a process in which something panicked |
 
@@ -53,6 +54,7 @@ mod answers;
 mod barrier;
 mod desk;
 mod follow;
+mod home;
 mod looks;
 mod message;
 mod panics;

@@ -24,6 +24,7 @@ use super::ENGINE_STACK;
 use super::barrier;
 use super::desk::{Desk, Tools};
 use super::follow::Watches;
+use super::home::{Home, POD_NAMESPACE};
 use super::message::{Asker, Message, gather};
 use super::panics;
 use super::reload::ConfigFile;
@@ -83,6 +84,8 @@ struct Replica {
     health: Arc<Health>,
     leadership: Leadership,
     elector: Option<Elector>,
+    /// Where the lease is.
+    home: Home,
     identity: String,
     synced: watch::Receiver<bool>,
     /// Ready when the engine's thread is gone.
@@ -104,6 +107,19 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     ended
 }
 
+/// Starts the engine's thread; what comes back is ready when that is gone.
+fn begin(desk: Desk, messages: mpsc::Receiver<Message>) -> Result<oneshot::Receiver<()>, Failure> {
+    let (gone, broken) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("engine".to_owned());
+    let thread = thread.stack_size(ENGINE_STACK).spawn(move || {
+        // Dropped however the thread ends.
+        let _gone: oneshot::Sender<()> = gone;
+        desk.run(&messages);
+    });
+    thread.map_err(|error| Failure::Start(vec![format!("the engine's thread: {error}")]))?;
+    Ok(broken)
+}
+
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(|error| Failure::Start(vec![format!("--listen {address}: {error}")]))
@@ -120,7 +136,10 @@ impl Replica {
         let connected = Clients::connect(&options.target, &config.file.client_connection).await;
         let clients = connected.map_err(|error| Failure::Start(vec![error]))?;
         let identity = identity();
-        let (elector, leadership) = match election(&config, &clients, &identity) {
+        let pod = std::env::var(POD_NAMESPACE).ok();
+        let given = config.file.leader_election.resource_namespace.as_deref();
+        let home = Home::of(given, pod.as_deref(), (&clients.namespace, clients.in_pod));
+        let (elector, leadership) = match election(&config, &home, &identity) {
             Some(settings) => {
                 let (elector, leadership) = Elector::new(clients.lease.clone(), settings);
                 (Some(elector), leadership)
@@ -146,7 +165,8 @@ impl Replica {
             clock,
         };
         let executor = Arc::new(Executor::new(means, Limits::default()));
-        let publisher = Publisher::new(publish::Limits::default(), clock);
+        let publisher =
+            Publisher::new(publish::Limits::default(), clock, config.scheduler_name.clone());
         let (synced, when_synced) = watch::channel(false);
         let tools = Tools {
             clock,
@@ -156,15 +176,7 @@ impl Replica {
             health: health.clone(),
             synced,
         };
-        let (gone, broken) = oneshot::channel();
-        let desk = Desk::new(&config, tools);
-        let thread = std::thread::Builder::new().name("engine".to_owned());
-        let thread = thread.stack_size(ENGINE_STACK).spawn(move || {
-            // Dropped however the thread ends.
-            let _gone: oneshot::Sender<()> = gone;
-            desk.run(&messages);
-        });
-        thread.map_err(|error| Failure::Start(vec![format!("the engine's thread: {error}")]))?;
+        let broken = begin(Desk::new(&config, tools), messages)?;
         Ok(Replica {
             clients,
             config,
@@ -176,6 +188,7 @@ impl Replica {
             health,
             leadership,
             elector,
+            home,
             identity,
             synced: when_synced,
             broken,
@@ -206,7 +219,8 @@ impl Replica {
         ));
         let mut elector = self.elector.take();
         let lead = Lead { client: self.clients.watches.clone(), inbox: self.inbox.clone() };
-        let campaign = campaign(elector.as_mut(), self.synced.clone(), lead);
+        let candidate = elector.as_mut().map(|elector| (elector, self.home.clone()));
+        let campaign = campaign(candidate, self.synced.clone(), lead);
         let mut campaign: Pin<Box<dyn Future<Output = String> + Send + '_>> = Box::pin(campaign);
         tokio::select! {
             name = signals.first() => tracing::info!("{name}: ending"),
@@ -302,20 +316,23 @@ impl Replica {
     }
 }
 
-/// Campaigns once everything was read; returns why we lead no more.
+/// Campaigns once everything was read, for the lease at home; returns why we lead no more.
 async fn campaign(
-    elector: Option<&mut Elector>,
+    candidate: Option<(&mut Elector, Home)>,
     mut synced: watch::Receiver<bool>,
     lead: Lead,
 ) -> String {
     if synced.wait_for(|synced| *synced).await.is_err() {
         return std::future::pending().await;
     }
-    let Some(elector) = elector else {
+    let Some((elector, home)) = candidate else {
         sleep(SETTLE).await;
         lead.begin(Duration::ZERO).await;
         return std::future::pending().await;
     };
+    let namespace = home.find(&lead.client).await;
+    tracing::info!(namespace, name = elector.lease(), "campaigns for the lease");
+    elector.look_in(&namespace);
     let mut ended = "the election ended".to_owned();
     let told = |event| match event {
         LeaseEvent::Waiting { holder } => tracing::info!(holder, "another replica leads"),
@@ -348,7 +365,7 @@ impl Lead {
 }
 
 /// The election that the configuration describes, unless it is switched off.
-fn election(config: &Config, clients: &Clients, identity: &str) -> Option<Settings> {
+fn election(config: &Config, home: &Home, identity: &str) -> Option<Settings> {
     let given = &config.file.leader_election;
     if given.leader_elect == Some(false) {
         return None;
@@ -359,7 +376,7 @@ fn election(config: &Config, clients: &Clients, identity: &str) -> Option<Settin
     };
     let own = |given: &Option<String>, own: &str| given.clone().unwrap_or_else(|| own.to_owned());
     Some(Settings {
-        namespace: own(&given.resource_namespace, &clients.namespace),
+        namespace: home.namespace().to_owned(),
         name: own(&given.resource_name, &config.scheduler_name),
         identity: identity.to_owned(),
         lease_duration: span(given.lease_duration, 15),

@@ -92,7 +92,11 @@ impl Bench {
         let tools = Tools {
             clock,
             executor: executor.clone(),
-            publisher: Publisher::new(publish::Limits::default(), clock),
+            publisher: Publisher::new(
+                publish::Limits::default(),
+                clock,
+                config.scheduler_name.clone(),
+            ),
             metrics: Arc::new(Metrics::new()),
             health: health.clone(),
             synced: watch::channel(false).0,
