@@ -133,6 +133,9 @@ fn queued(version: &str, kind: &str, name: &str, more: &str) -> String {
 
 #[test]
 fn work_of_a_kind_that_is_not_read_is_named_and_not_counted() {
+    // Its pods are one group here as well.
+    let group = "}, spec: {template: {metadata: {labels: {kueue.x-k8s.io/pod-group-name: g}}}";
+    let grouped = queued("apps/v1", "StatefulSet", "grouped", group);
     let text = [
         queued("workload.codeflare.dev/v1beta2", "AppWrapper", "aw", ""),
         queued("workload.codeflare.dev/v1beta2", "AppWrapper", "bw", ""),
@@ -141,6 +144,7 @@ fn work_of_a_kind_that_is_not_read_is_named_and_not_counted() {
         queued("ray.io/v1", "RayJob", "new", ""),
         queued("apps/v1", "StatefulSet", "set", ""),
         queued("apps/v1", "Deployment", "web", ""),
+        grouped,
         queued("v1", "ConfigMap", "of-the-same-chart", ""),
         queued("networking.k8s.io/v1", "Ingress", "of-the-same-chart", ""),
     ];
@@ -161,7 +165,7 @@ fn work_of_a_kind_that_is_not_read_is_named_and_not_counted() {
         assert!(losses.iter().any(|loss| loss.contains(&word)), "{word} in {losses:#?}");
     }
     let notes = migrated.notes();
-    let counted = "1 Deployment, 1 RayJob, 1 StatefulSet with Kueue's queue label";
+    let counted = "1 Deployment, 1 RayJob, 2 StatefulSets with Kueue's queue label";
     assert!(notes[0].starts_with(counted), "{notes:?}");
     assert_eq!(notes[1..], ["pods of Deployments are admitted one by one, as in Kueue"]);
 }

@@ -49,7 +49,7 @@ impl Migrated {
                 let least = &value["metadata"]["annotations"][keys::KUEUE_JOB_MIN_PARALLELISM];
                 self.with_least += usize::from(least.is_string());
             }
-            Some(Known::Owner) if kind == "StatefulSet" => {
+            Some(Known::Owner) if kind == "StatefulSet" && !is_gang(value) => {
                 self.lose_work(place, (kind, value), field, ONE_BY_ONE.to_owned());
             }
             Some(Known::Pod | Known::Gang(_) | Known::Owner) => {}
@@ -90,6 +90,17 @@ impl Migrated {
             *problem = format!("{problem} (so for {more} more of kind {kind}{within})");
         }
     }
+}
+
+/// Whether the pods of an owner name a gang: Kueue writes a group into templates.
+fn is_gang(owner: &Value) -> bool {
+    let meta = &owner["spec"]["template"]["metadata"];
+    let named = [
+        &meta["labels"][keys::KUEUE_GROUP_NAME],
+        &meta["labels"][keys::GANG],
+        &meta["annotations"][keys::GANG],
+    ];
+    named.iter().any(|name| name.is_string())
 }
 
 /// Whether a version is of one of Kubernetes' own API groups.
