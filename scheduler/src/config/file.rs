@@ -407,8 +407,8 @@ pub struct WaitForPodsReady {
     pub enable: Option<bool>,
     /// Time until enough pods are ready. Default 5m.
     pub timeout: Option<GoDuration>,
-    /// How long a gang may run with fewer ready members than its minimum before it is stopped whole
-    /// and queues again. Default `timeout`, and 5m without either; 0s: any time.
+    /// How long a gang that runs may lack members of its minimum, or have them unready, before it
+    /// is stopped whole and queues again. Default `timeout`, and 5m without either; 0s: any time.
     pub recovery_timeout: Option<GoDuration>,
     /// One workload at a time until it has started. Default false.
     pub block_admission: Option<bool>,

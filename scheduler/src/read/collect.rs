@@ -161,7 +161,7 @@ impl<'a> Collector<'a> {
             queueing::upgrade(&mut value, origin);
         }
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let generated = self.generate((group, &kind), known, &mut value);
+        let told = self.generate((group, &kind), known, &mut value);
         let meta = &value["metadata"];
         let namespace = namespace_of(meta, known);
         let name = meta["name"].as_str().unwrap_or_default().to_owned();
@@ -180,8 +180,11 @@ impl<'a> Collector<'a> {
         if name.is_empty() {
             return Some(Named { place, known, object, name, misnamed, value });
         }
-        if generated {
-            let problem = format!("left to an API server (generateName); called {name} here");
+        if told {
+            let problem = format!(
+                "left to an API server (generateName); called {name} here, others that begin so by \
+                 the numbers that follow"
+            );
             let (place, path) = (Some(place.clone()), Some("metadata.name".to_owned()));
             self.warnings.push(Notice { place, object: Some(object.clone()), path, problem });
         }
@@ -198,7 +201,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Names an object that leaves that to an API server by what it says and a number, in the order
-    /// in which they are read.
+    /// in which they are read; whether it is the first that begins so.
     fn generate(&mut self, (group, kind): (&str, &str), known: Known, value: &mut Value) -> bool {
         let meta = &value["metadata"];
         let Some(begins) = names::to_be_generated(meta) else { return false };
@@ -209,6 +212,7 @@ impl<'a> Collector<'a> {
             (group.clone(), kind.clone(), namespace.clone(), Text::from(name))
         };
         let count = self.generated.entry(identity(begins)).or_default();
+        let first = *count == 0;
         let name = loop {
             *count += 1;
             let name = format!("{begins}{count}");
@@ -217,7 +221,7 @@ impl<'a> Collector<'a> {
             }
         };
         value["metadata"]["name"] = name.into();
-        true
+        first
     }
 
     fn word(&mut self, place: &Place, value: &Value, key: &str) -> Option<String> {

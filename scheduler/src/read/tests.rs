@@ -183,14 +183,13 @@ fn names_that_are_left_to_an_api_server_are_made_in_order() {
     let told = said(&objects.warnings);
     let left = "metadata.name: left to an API server (generateName); called";
     let wants = [
-        format!("a.yaml, document 2, Pod x-2: {left} x-2 here"),
-        format!("a.yaml, document 3, Pod team/x-1: {left} x-1 here"),
-        format!("a.yaml, document 4, Pod x-3: {left} x-3 here"),
+        format!("a.yaml, document 2, Pod x-2: {left} x-2 here, others that begin so by the"),
+        format!("a.yaml, document 3, Pod team/x-1: {left} x-1 here, others"),
     ];
     for want in &wants {
-        assert!(told.contains(want), "{want} in {told:#?}");
+        assert!(told.iter().any(|told| told.starts_with(want)), "{want} in {told:#?}");
     }
-    assert_eq!(told.iter().filter(|told| told.contains(left)).count(), wants.len());
+    assert_eq!(told.iter().filter(|told| told.contains(left)).count(), wants.len(), "{told:#?}");
 }
 
 #[test]
