@@ -241,6 +241,9 @@ fn the_minimum_of_a_job_follows_its_mode_and_queue() {
         ("", "completionMode: NonIndexed", 1),
         (queue, "completionMode: NonIndexed", 4),
         (&format!("{queue}, {least}"), "completionMode: NonIndexed", 3),
+        (queue, "completionMode: Indexed", 4),
+        (&format!("{queue}, {least}"), "completionMode: Indexed", 3),
+        (least, "completionMode: Indexed", 4),
         ("annotations: {capstan.sh/min-member: '2'}", "completionMode: Indexed", 2),
     ] {
         let objects = job(labels, mode, "");
