@@ -32,7 +32,7 @@ pub struct Work {
     pub priority: i32,
     /// Creation.
     pub created: Time,
-    /// It was stopped so often of late that it stops others only within its queue's own quota.
+    /// It had so many turns of late that it stops others only within its queue's own quota.
     pub rests: bool,
     /// What it is charged to, and when it took that; `None`: it waits.
     pub held: Option<(Pair, Time)>,
