@@ -15,12 +15,13 @@
 //! day, or only took what its queue owns, has no part in any round: its stops are no turns.
 //!
 //! Why that ends every round: where nothing changes there are so many workloads and no more. If
-//! some were stopped to borrow without end, one workload would stop others to borrow without end.
-//! Between two such times it must itself be stopped, and each of those stops is a turn; after the
-//! last one that it may have it stops nobody to borrow. So that ends. What is taken within the own
-//! quota then is taken back by nobody who borrows, and in the own queue only by higher priority or
-//! age, so that such steps come to an end, too. So who rests may still take them, by shares or not:
-//! from other queues what its queue owns, and in its own the place of who stands behind it.
+//! others were stopped to borrow without end, one workload would do so without end. Between two
+//! such times it must itself be stopped, a gang at least in part, and each of those stops is a
+//! turn; after the last that it may have it stops nobody to borrow. So that ends. What is taken
+//! within the own quota then is taken back by nobody who borrows, and in the own queue only by
+//! higher priority or age, so that such steps come to an end, too. So who rests may still take
+//! them, by shares or not: from other queues what its queue owns, and in its own the place of who
+//! stands behind it.
 //!
 //! What it takes to borrow is told where victims are decided (`cycle/preemptions.rs`): once they
 //! have left, its queue will hold more than it owns of something that it asks. Where money is
@@ -34,7 +35,7 @@
 //! nobody's rest ends, and all is quiet, for good. Where changes never cease a round may begin anew
 //! after a rest; then a single turn begins the next rest, twice as long as the one before, up to
 //! [`REST_MAX`]. So in a round that never ends by itself each of its workloads stops others to
-//! borrow once a day at most, and nobody waits longer for what it may have done to deserve it.
+//! borrow once a day in the long run, and nobody rests longer than that once a round is over.
 //! Turns are forgotten when there was none for as long again as the rest was, a first one within
 //! the hour; that work stopped others, or its name as one that was stopped, an hour later; and all
 //! of it once the work ended or was deleted.

@@ -7,9 +7,9 @@
 //! without a reservation is taken to go on waiting.
 //!
 //! Where a queue is not strict, who fits passes those before it that do not, and starts sooner than
-//! that: a forecast after others says so. That is not played: everybody who waits would have to be
-//! tried at every end, where a dozen tries do now, because whoever starts sooner delays those before
-//! it for whom nothing is reserved.
+//! that: a forecast after others says so. That is not played: whoever starts sooner delays those
+//! before it for whom nothing is reserved, so everybody who waits would have to be tried at every
+//! end, where a dozen tries do now.
 //!
 //! A queue whose budget is spent admits again from its next period on, unless that one will be
 //! spent by then, too, all going on as it does.
