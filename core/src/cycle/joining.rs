@@ -83,6 +83,7 @@ impl Engine {
         };
         let needs = (&usage[..], &places.members[..]);
         let preemptions = self.preemptions_for(now, workload, &victims, needs);
+        self.note_taking(now, workload, &victims, &usage);
         for (victim, preemption) in victims.iter().zip(&preemptions) {
             round.claimed.insert(victim.workload);
             self.evict(now, victim.workload, preemption.clone());

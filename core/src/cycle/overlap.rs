@@ -104,6 +104,7 @@ impl Engine {
         let workload = entry.workload;
         let needs = (&entry.choice.usage[..], &places.members[..]);
         let preemptions = self.preemptions_for(now, workload, found, needs);
+        self.note_taking(now, workload, found, &entry.choice.usage);
         for (victim, preemption) in found.iter().zip(&preemptions) {
             round.claimed.insert(victim.workload);
             self.evict(now, victim.workload, preemption.clone());

@@ -13,7 +13,7 @@
 //! preemptor goes then: nobody else is chosen for it, and what was found for who leaves whole holds
 //! for less. Where quota is short only for own work of the queue, and not by shares: what is taken
 //! back from others is counted by workload. Own work is taken whole, too, where somebody elsewhere
-//! is stopped beside it, or for who was stopped too often of late: it may leave so that its queue
+//! is stopped beside it, or for who took too many turns of late: it may leave so that its queue
 //! borrows nothing. So are all whose turn came by shares, all while starts are reserved for others
 //! (what the rest of a gang leaves may be what they wait for), and whoever leaves for members that
 //! join a gang that runs (`joining`).
@@ -223,8 +223,11 @@ impl Engine {
         Some(found)
     }
 
-    /// These members of a gang leave by themselves: the workloads that they are from now on.
+    /// These members of a gang leave by themselves: the workloads that they are from now on. The
+    /// gang, which may stop others for more members in their stead, is stopped by that, too.
     fn set_apart(&mut self, now: Time, gang: WorkloadIdx, members: &[PodIdx]) -> Vec<WorkloadIdx> {
+        let name = self.state.workloads[gang].full_name.clone();
+        self.state.turns.note(&name, now);
         let apart = self.state.set_apart(gang, members);
         for workload in apart.iter().copied().chain([gang]) {
             self.refile(workload, now);

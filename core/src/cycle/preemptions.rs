@@ -1,5 +1,6 @@
 //! What is told of preemptions: what each victim held, what of it was borrowed, what is lost; and
-//! where it is not what one holds that is needed, which rule lets nobody in beside it.
+//! where it is not what one holds that is needed, which rule lets nobody in beside it. And whether
+//! they let their preemptor borrow, which is noted so that no round goes on for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +11,7 @@ use crate::explain::quantity::USD_PER_HOUR;
 use crate::explain::reason::NodeRefusal;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::txn::Txn;
+use crate::model::workload::QueueRef;
 use crate::plan::{Bars, Freed, Preemption, PreemptionReason};
 use crate::resources;
 use crate::rules;
@@ -78,6 +80,42 @@ impl Engine {
             }
         }
         told
+    }
+
+    /// Notes that a preemptor stops these, if it does so to borrow, which a rest forbids
+    /// (`victims/turns.rs`): its queue will hold more than it owns of something that it asks.
+    pub(super) fn note_taking(
+        &mut self,
+        now: Time,
+        preemptor: WorkloadIdx,
+        victims: &[Victim],
+        usage: &[(FrIdx, i64)],
+    ) {
+        let state = &self.state;
+        let QueueRef::Queue(queue) = state.workloads[preemptor].queue else { return };
+        let Some(node) = state.quota.queue(queue).node else { return };
+        let name = &state.workloads[preemptor].full_name;
+        let rests = state.turns.spent(name, now).is_some();
+        if rests || victims.iter().all(|victim| state.leaving(victim.workload)) {
+            return;
+        }
+        let mut more: BTreeMap<FrIdx, i64> = usage.iter().copied().collect();
+        for victim in victims {
+            let charges = state.placed(victim.workload).flat_map(|pod| state.charges_of(pod));
+            for (of, fr, amount) in charges.chain(state.kept_for(victim.workload).iter().copied()) {
+                if let Some(more) = more.get_mut(&fr).filter(|_| of == queue) {
+                    *more = more.saturating_sub(amount);
+                }
+            }
+        }
+        // How much money it will be is known once its members have places.
+        let borrows = |(fr, more): (&FrIdx, &i64)| {
+            state.quota.is_money(*fr) || state.quota.tree.borrows(node, *fr, *more)
+        };
+        if more.iter().any(borrows) {
+            let name = name.clone();
+            self.state.turns.takes(&name, now);
+        }
     }
 
     /// Nodes where members with these places find too little free; how many pods there are is no

@@ -31,7 +31,7 @@
 //! | node slots (`Room`, `Ledger`, `Ports`) | names of nodes, gone or only named by a pod |
 //! | groups and lines (`Waiting`) | kinds of work that ever waited |
 //! | names of queues and flavors (`QuotaState`) | queue objects ever fed |
-//! | `turns`, by name | victims of late; who rests, until something changes |
+//! | `turns`, by name | victims of late, and for whom; who rests, until something changes |
 //! | `preemptions`, by name | victims that were not admitted again and are gone |
 //! | members with claims allocated | binds that came to nothing |
 //! | effects in flight | answers that never came, about what is gone |

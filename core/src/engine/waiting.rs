@@ -4,7 +4,7 @@
 //! does not fit, the whole group is parked without looking at the others, and what wakes it
 //! wakes it whole. So a round costs the number of different shapes that wait, not the number of
 //! workloads. Where priorities are equal who is older may stop who is newer: whoever joins a parked
-//! group and is older than the one that was looked at wakes it. Who was stopped so often that it
+//! group and is older than the one that was looked at wakes it. Who had so many turns that it
 //! stops nobody to borrow is equal only to those who rest until the same time. Order: higher
 //! priority, then earlier in the queue, then uid. A group outlives its members; [`Waiting::sweep`]
 //! forgets those without any. Where a member waits only because it would run too long, those that

@@ -25,6 +25,8 @@ pub struct Assumptions {
     pub learned: bool,
     /// So many of its queue start before it.
     pub ahead: u32,
+    /// Its queue lets who fits pass who does not: it may start sooner, before them.
+    pub passes: bool,
 }
 
 /// Why no start is reserved for a head: a bound of what is looked at.

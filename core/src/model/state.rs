@@ -117,7 +117,7 @@ pub struct ClusterState {
     /// Victims of an engine before this one that are leaving, with what their marks tell: for
     /// whom they leave, and why.
     pub inherited: BTreeMap<WorkloadIdx, EvictionNote>,
-    /// How often work was stopped for others of late.
+    /// How often work that stops others to borrow was itself stopped of late.
     pub turns: Turns,
     /// What LocalQueues used of late, while that decides.
     pub history: History,

@@ -22,7 +22,7 @@
 //! share that, with it, is at least the preemptor's; and what it left must not be its queue's own;
 //! unless its queue's policy lets it take nothing back from the preemptor. One for which that is
 //! not so stays, and the search begins anew without it ([`PASSES_MAX`]).
-//! Longer rounds than of two end because work that was stopped often takes only what it owns
+//! Longer rounds than of two end because work that took too many turns takes only what it owns
 //! (`turns`).
 //!
 //! Restart: reads usage only, which facts show. Cost: one removal for each candidate looked at,
@@ -55,7 +55,7 @@ pub(super) struct Sharing {
     owns_contested: bool,
     /// It stays within its own quota of all that it asks.
     owns_all: bool,
-    /// It was stopped so often of late that it stops others only within its own quota.
+    /// It had so many turns of late that it stops others only within its own quota.
     stopped: Option<u32>,
 }
 
@@ -83,7 +83,7 @@ impl Sharing {
         self.owns_all || (what == For::Quota && candidate.quota && self.owns_contested)
     }
 
-    /// Whether it may take a candidate at all: who was stopped often takes what it owns.
+    /// Whether it may take a candidate at all: who rests takes what it owns.
     fn may_take(self, candidate: &Candidate, what: For) -> bool {
         self.stopped.is_none() || self.owns(candidate, what)
     }

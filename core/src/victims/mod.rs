@@ -11,7 +11,7 @@
 //! costs nothing more, and giving them back would save nothing. PodDisruptionBudgets are a
 //! preference among those of one kind (`guarded`). Work without a queue is taken only for room on
 //! nodes, before anyone in a queue. While fair sharing is on, shares decide who comes next and who
-//! may be taken at all: `fair`, `targets`; who was stopped too often takes only what it owns, with
+//! may be taken at all: `fair`, `targets`; who takes too many turns takes only what it owns, with
 //! or without shares: `turns`. Who could not help stays out of it: `frees`.
 //!
 //! Victims are whole workloads here. Which of them run with more members than they need, and may
@@ -268,7 +268,7 @@ struct Search<'a> {
     own_too: bool,
     /// How shares decide; `None`: classical preemption.
     sharing: Option<Sharing>,
-    /// It was stopped so often of late that it stops others only within its own quota.
+    /// It had so many turns of late that it stops others only within its own quota.
     stopped: Option<u32>,
     /// What of victims must be gone in the end.
     extent: Extent,
@@ -293,7 +293,7 @@ pub enum Lack {
         /// That of the other side.
         most: Share,
     },
-    /// Quota; it was stopped so often of late that it stops others only within its own quota.
+    /// Quota; it had so many turns of late that it stops others only within its own quota.
     Turns(u32),
     /// Room on nodes, in one domain if that is asked.
     Room,
@@ -317,7 +317,8 @@ enum Attempt {
     /// It borrows nothing; they leave for quota and for room.
     Within,
     /// It borrows nothing; they leave for room on nodes alone. So for one that may not take quota
-    /// back: it holds as much as it owns already, and pays for quota with its own work.
+    /// back: it holds as much as it owns already, and pays for quota with its own work. By shares
+    /// nobody else leaves for one that rests and pays with that.
     RoomOnly,
     /// It may borrow itself, its usage is charged, and shares decide who leaves.
     Sharing,
@@ -326,12 +327,12 @@ enum Attempt {
 impl Attempt {
     /// Whether someone of this kind may leave for it.
     fn takes(self, kind: Kind, what: For) -> bool {
-        kind != Kind::WithoutBorrowing
-            || match self {
-                Attempt::Borrowing | Attempt::Sharing => false,
-                Attempt::Within => true,
-                Attempt::RoomOnly => what == For::Room,
-            }
+        match (kind, self) {
+            (Kind::Sharing, _) => self == Attempt::Sharing,
+            (Kind::WithoutBorrowing, Attempt::Borrowing | Attempt::Sharing) => false,
+            (Kind::WithoutBorrowing, Attempt::RoomOnly) => what == For::Room,
+            _ => true,
+        }
     }
 
     /// Whether someone's turn comes in the order of the list: where shares decide, not that of
@@ -405,7 +406,11 @@ impl<'a> Search<'a> {
     /// Whether to try with borrowing, without, or both, and in which order.
     fn attempts(&self, txn: &Txn<'_>, list: &[Candidate]) -> &'static [Attempt] {
         if self.sharing.is_some() {
-            return &[Attempt::Sharing];
+            // Who rests has the place of who stands behind it in its queue, within its own quota.
+            return match self.stopped {
+                None => &[Attempt::Sharing],
+                Some(_) => &[Attempt::Sharing, Attempt::RoomOnly],
+            };
         }
         let Some(queue) = self.queue else { return &[Attempt::Borrowing] };
         let borrow = self.may_borrow(txn);

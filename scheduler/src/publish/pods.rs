@@ -62,7 +62,7 @@ fn shortage(reason: &Reason) -> Option<&NodeShortage> {
 
 #[cfg(test)]
 mod tests {
-    use capstan_core::explain::reason::{FlavorRefusal, NoVictims, NodeRefusal};
+    use capstan_core::explain::reason::{DomainShortage, FlavorRefusal, NoVictims, NodeRefusal};
 
     use super::*;
 
@@ -149,15 +149,16 @@ mod tests {
             others: 0,
             most: 4,
         };
-        let topology = Reason::Topology {
+        let topology = Reason::Topology(Box::new(DomainShortage {
             level: "rack".into(),
             asked: 4,
             best: None,
             holds: 2,
+            next: None,
             slice: None,
             gone: 0,
             ended: None,
-        };
+        }));
         let missing = Reason::LocalQueueMissing { namespace: "n".into(), name: "q".into() };
         let rows = [
             (flavors(FlavorProblem::Affinity), "NoMatchingFlavor"),

@@ -293,7 +293,7 @@ fn binding() -> Binding {
 
 fn forecast() -> Forecast {
     let last = vec!["vision/train-resnet".into()];
-    let assumes = Assumptions { ends: 1, last, learned: false, ahead: 0 };
+    let assumes = Assumptions { ends: 1, last, learned: false, ahead: 0, passes: false };
     Forecast { start: Time(NOW.0 + 20 * 60_000), reserved: false, assumes }
 }
 

@@ -82,6 +82,7 @@ fn forecast_object(forecast: &Forecast) -> Value {
         "ends": forecast.assumes.ends,
         "last": forecast.assumes.last.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "ahead": forecast.assumes.ahead,
+        "mayPass": forecast.assumes.passes,
         "message": forecast.to_string(),
     })
 }

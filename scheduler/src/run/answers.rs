@@ -197,7 +197,7 @@ mod tests {
         let at = Instant::now();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let mut questions = Questions::default();
-        questions.apart = Some(std::thread::spawn(move || drop(ended.recv())));
+        questions.apart = Some(std::thread::spawn(move || _ = ended.recv()));
         questions.push(line("q").0);
         assert!(!questions.may_go_apart(at));
         assert_eq!(questions.patience(false, at), Some(GLANCE), "it is looked at again soon");

@@ -34,7 +34,7 @@ pub struct Work {
     pub priority: i32,
     /// Creation.
     pub created: Time,
-    /// It was stopped so often of late that it stops others only within its queue's own quota.
+    /// It had so many turns of late that it stops others only within its queue's own quota.
     pub rests: bool,
     /// What it is charged to, and when it took that; `None`: it waits.
     pub held: Option<(Pair, Time)>,
@@ -349,6 +349,24 @@ impl Classical {
             }
         }
         Some(names_of(&taken))
+    }
+
+    /// Names of those of its own queue who leave so that work stays within what its queue owns.
+    pub(super) fn own_victims(&self, work: &Work, pair: &Pair) -> Option<Vec<Text>> {
+        let mut list = self.candidates(work, pair);
+        list.retain(|candidate| candidate.kind == Kind::SameQueue);
+        self.attempt(work, pair, &list, false)
+    }
+
+    /// Whether the queue of work holds more than it owns once these have left and it runs.
+    pub fn would_borrow(&self, work: &Work, pair: &Pair, gone: &[Text]) -> bool {
+        let own = self.holders.iter().filter(|one| {
+            let on_it = one.held.as_ref().is_some_and(|(held, _)| held == pair);
+            on_it && one.queue == work.queue && gone.contains(&one.name)
+        });
+        let gone: i64 = own.map(|one| one.amount).sum();
+        let used = self.model.used(&work.queue, pair) - gone + work.amount;
+        used > self.model.nominal_of(&work.queue, pair)
     }
 
     /// Charges a queue with what work asks, or takes it back.

@@ -3,9 +3,9 @@
 //! Three rules are ours beyond that. Who would take its place again stays: in the end each victim
 //! by shares must have left a share that, with it, is no smaller than the preemptor's, and must not
 //! own what the preemptor borrows then, if its queue's policy lets it take anything back from the
-//! preemptor; else all is sought anew without it. Who was stopped too often stops others only
-//! within its queue's own quota. And cohorts of equal shares are entered where the first candidate
-//! comes first.
+//! preemptor; else all is sought anew without it. Who had too many turns stops others only within
+//! its queue's own quota; where that is so without others of its queue, those. And cohorts of equal
+//! shares are entered where the first candidate comes first.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ pub(super) fn victims(
     let used = model.used(&work.queue, pair) + work.amount;
     let owns = used <= model.nominal_of(&work.queue, pair);
     if work.rests && !owns && model.parent(model.node(&work.queue).0).is_some() {
-        return None;
+        return rules.own_victims(work, pair);
     }
     let mut stay = BTreeSet::new();
     loop {

@@ -434,6 +434,7 @@ fn forecasts_follow_the_order_of_the_queue_and_say_what_they_assume() {
     assert_eq!(starts(&mut stage, "next"), Some(150));
     let third = forecast(&mut stage, "third").expect("all ends are known");
     assert_eq!((third.start, third.assumes.ahead), (Time(1_160 * MINUTE), 2));
+    assert!(third.to_string().ends_with("after 2 others of its queue unless it fits before"));
     let names: [(Text, Text); 2] = ["third", "nobody"].map(|name| (TEAM.into(), name.into()));
     assert_eq!(stage.engine.forecasts_of(stage.now, &names), [Some(third), None]);
     let all = stage.engine.forecasts(stage.now, None, 2);
@@ -441,6 +442,21 @@ fn forecasts_follow_the_order_of_the_queue_and_say_what_they_assume() {
     assert_eq!(names, ["team/big", "team/next"]);
     assert_eq!(all[1].1.as_ref().map(|found| found.start), Some(Time(1_150 * MINUTE)));
     assert_eq!(stage.engine.forecasts(stage.now, Some("nowhere"), 5), []);
+}
+
+#[test]
+fn a_forecast_says_whether_its_queue_lets_others_pass() {
+    let both = [(QueueingStrategy::BestEffortFifo, true), (QueueingStrategy::StrictFifo, false)];
+    for (strategy, passes) in both {
+        let mut stage = stage(&["a"]);
+        add_queue(&mut stage, ClusterQueueFacts { strategy, ..queue("one", None, nominal(8)) });
+        for (name, minutes) in [("runs", 60), ("first", 10), ("second", 10)] {
+            submit(&mut stage, work_in(name, (1, 8), Some(minutes), Some("one")));
+        }
+        let told = forecast(&mut stage, "second").expect("all ends are known");
+        let assumes = (told.assumes.ahead, told.assumes.passes);
+        assert_eq!((told.start, assumes), (Time(1_070 * MINUTE), (1, passes)));
+    }
 }
 
 #[test]

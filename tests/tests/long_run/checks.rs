@@ -39,6 +39,7 @@ impl Life {
             .flatten()
             .collect();
         let promised = std::mem::take(&mut self.promised);
+        self.look_who_took(&promised, &after);
         wrong.extend(self.redeem(&mut before, &promised, (&waiting, &after), &claimed));
         if std::mem::take(&mut self.freed) || self.base.is_none() {
             self.base = Some(before.clone());
@@ -72,6 +73,19 @@ impl Life {
             wrong.extend(disagreements(&self.stage));
         }
         (output, wrong)
+    }
+
+    /// Whether who stopped others in the round before did so to borrow is told by its flavor.
+    fn look_who_took(&mut self, promised: &BTreeMap<Text, Text>, after: &[Work]) {
+        self.stopped.clear();
+        for (name, flavors) in std::mem::take(&mut self.taking) {
+            let held = find(after, &name).and_then(|work| work.held);
+            let flavor =
+                held.map(|((flavor, _), _)| flavor).or_else(|| promised.get(&name).cloned());
+            if flavor.is_some_and(|flavor| flavors.contains(&&*flavor)) {
+                self.note_taking(&name);
+            }
+        }
     }
 
     /// Who was promised room in the round before holds it before anybody else is looked at.
@@ -123,6 +137,11 @@ impl Life {
                 self.tally.preempted += 1;
                 let mut names: Vec<Text> = list.iter().map(|it| it.victim.clone()).collect();
                 names.sort();
+                if !work.rests && names.iter().any(|name| !self.stopped.contains(name)) {
+                    let borrows = |it: &&str| before.would_borrow(work, &pair(it), &names);
+                    let flavors = FLAVORS.into_iter().filter(borrows).collect();
+                    self.taking.insert(work.name.clone(), flavors);
+                }
                 names.iter().for_each(|name| self.note_stop(name));
                 let shared = claimed.iter().filter(|name| names.contains(name)).count();
                 let alone = shared == names.len();

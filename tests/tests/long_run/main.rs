@@ -58,16 +58,23 @@ const RESOURCES: [(&str, i64); 2] = [(GPU, 8), ("cpu", 4)];
 const ROUNDS_MAX: usize = 200;
 /// Workloads at a time, at most.
 const WORK_MAX: usize = 40;
-/// Work that was stopped twice, each time within so long, stops nobody to borrow for so long; if it
-/// is stopped again within as long after that, for twice as long. (Something changes at each step.)
+/// Work that stopped others to borrow and was stopped within so long, and again, stops nobody to
+/// borrow for so long; if that happens again within as long after that, for twice as long.
+/// (Something changes at each step.)
 const REST: Span = Span::minutes(60);
+/// No rest is longer.
+const REST_MAX: Span = Span::minutes(24 * 60);
 
-/// Stops of work for others.
+/// Turns of work: it stopped others to borrow, and was stopped.
 #[derive(Clone, Copy, Debug)]
 struct Stops {
     times: u32,
     last: Time,
     rest: Span,
+    /// It stopped others to borrow since then.
+    took: bool,
+    /// When it stopped others to borrow, or was stopped.
+    heard: Time,
 }
 
 impl Stops {
@@ -90,8 +97,12 @@ struct Life {
     log: Vec<String>,
     /// Who was promised room in the round before, and of which flavor.
     promised: BTreeMap<Text, Text>,
-    /// How often work was stopped for others.
+    /// Turns of work.
     stops: BTreeMap<Text, Stops>,
+    /// Who stops others in this round, and with which flavors that would be to borrow.
+    taking: BTreeMap<Text, Vec<&'static str>>,
+    /// Who was stopped in this round so far.
+    stopped: BTreeSet<Text>,
     /// The rules when something came free last, or when the last change was made.
     base: Option<Classical>,
     /// Whose last look met what a head kept for itself in that round.
@@ -138,6 +149,8 @@ impl Life {
             log: Vec::new(),
             promised: BTreeMap::new(),
             stops: BTreeMap::new(),
+            taking: BTreeMap::new(),
+            stopped: BTreeSet::new(),
             base: None,
             kept_out: BTreeSet::new(),
             raced: BTreeSet::new(),
@@ -235,27 +248,41 @@ impl Life {
         found
     }
 
-    /// Whether work was stopped so often of late that it stops nobody to borrow.
+    /// Whether work had so many turns of late that it stops nobody to borrow.
     fn rests(&self, name: &Text) -> bool {
         let stops = self.stops.get(&text(format!("{TEAM}/{name}")));
         stops.is_some_and(|stops| stops.times > 1 && stops.rested() > self.stage.now)
     }
 
-    /// Work is stopped for another.
-    fn note_stop(&mut self, name: &Text) {
+    /// What is remembered of work.
+    fn turns_of(&self, name: &Text) -> Stops {
         let now = self.stage.now;
-        let known = self.stops.get(name).copied().filter(|stops| stops.forgotten() > now);
-        let stops = match known {
-            None => Stops { times: 1, last: now, rest: REST },
-            // Two who count on one victim stop it once.
-            Some(stops) if stops.last == now => stops,
-            Some(stops) => {
-                let again = stops.times > 1 && stops.rested() <= now;
-                let rest = if again { Span(2 * stops.rest.0) } else { stops.rest };
-                Stops { times: stops.times + 1, last: now, rest }
-            }
-        };
+        let none = Stops { times: 0, last: now, rest: REST, took: false, heard: now };
+        let mut stops = self.stops.get(name).copied().unwrap_or(none);
+        if stops.times > 0 && stops.forgotten() <= now {
+            (stops.times, stops.rest) = (0, REST);
+        }
+        stops.took &= stops.heard.plus(REST) > now;
+        Stops { heard: now, ..stops }
+    }
+
+    /// Work stops others to borrow.
+    fn note_taking(&mut self, name: &Text) {
+        let stops = Stops { took: true, ..self.turns_of(name) };
         self.stops.insert(name.clone(), stops);
+    }
+
+    /// Work is stopped for another. Two who count on one victim stop it once.
+    fn note_stop(&mut self, name: &Text) {
+        let (now, mut stops) = (self.stage.now, self.turns_of(name));
+        if std::mem::take(&mut stops.took) {
+            if stops.times > 1 && stops.rested() <= now {
+                stops.rest = Span(2 * stops.rest.0).min(REST_MAX);
+            }
+            (stops.times, stops.last) = (stops.times + 1, now);
+        }
+        self.stops.insert(name.clone(), stops);
+        self.stopped.insert(name.clone());
     }
 
     /// Queues that admit, by name.

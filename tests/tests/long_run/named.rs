@@ -72,25 +72,66 @@ fn who_is_older_than_a_waiting_equal_is_looked_at() {
     assert_eq!(runs(&mut stage), names(&["older"]));
 }
 
-/// Seed 7 by both strategies, step 949: who was stopped twice stops nobody to borrow for an hour,
-/// and who is equal to it but for that may.
+/// Seed 7 by both strategies, step 949: who took two turns stops nobody to borrow for an hour, and
+/// who is equal to it but for that may.
 #[test]
 fn who_rests_keeps_no_equal_from_its_turn() {
     let both = Some(FairSharing::FinalThenInitial);
     let mut stage = stage(both, &[("a", 0), ("b", 4)]);
+    stage.add([Input::Owner(one("low", "a", 1, (50, 0)))]);
+    assert_eq!(runs(&mut stage), names(&["low"]));
     stage.add([Input::Owner(one("tired", "a", 4, (100, 1)))]);
     for (owned, created) in [("first", 200), ("second", 300)] {
-        assert_eq!(runs(&mut stage), names(&["tired"]));
+        assert_eq!(runs(&mut stage), names(&["tired"]), "it stops low to borrow");
         stage.add([Input::Owner(one(owned, "b", 3, (created, 0)))]);
-        assert_eq!(runs(&mut stage), names(&[owned]));
-        if owned == "first" {
-            ends(&mut stage, owned);
-        }
+        assert_eq!(runs(&mut stage), names(&[owned, "low"]));
+        ends(&mut stage, owned);
     }
-    stage.add([Input::Owner(one("low", "a", 1, (400, 0)))]);
-    assert_eq!(runs(&mut stage), names(&["second", "low"]));
-    ends(&mut stage, "second");
     assert_eq!(runs(&mut stage), names(&["low"]), "it stops nobody to borrow");
     stage.add([Input::Owner(one("fresh", "a", 4, (500, 1)))]);
     assert_eq!(runs(&mut stage), names(&["fresh"]));
+}
+
+/// Who is stopped by owners, however often, and stopped nobody, may stop others to borrow at once.
+#[test]
+fn who_stopped_nobody_never_rests() {
+    for fair in [None, Some(FairSharing::FinalThenInitial)] {
+        let mut stage = stage(fair, &[("a", 0), ("b", 4)]);
+        stage.add([Input::Owner(one("innocent", "a", 4, (100, 1)))]);
+        for (at, owned) in ["first", "second", "third"].into_iter().enumerate() {
+            assert_eq!(runs(&mut stage), names(&["innocent"]));
+            stage.add([Input::Owner(one(owned, "b", 3, (200 + at as i64, 0)))]);
+            assert_eq!(runs(&mut stage), names(&[owned]));
+            if owned != "third" {
+                ends(&mut stage, owned);
+            }
+        }
+        stage.add([Input::Owner(one("low", "a", 1, (400, 0)))]);
+        assert_eq!(runs(&mut stage), names(&["third", "low"]));
+        ends(&mut stage, "third");
+        assert_eq!(runs(&mut stage), names(&["innocent"]), "low makes place for it at once");
+    }
+}
+
+/// Who rests has the place of lower work of its queue all the same once it borrows nothing there.
+#[test]
+fn who_rests_takes_its_place_in_its_queue_within_what_that_owns() {
+    for fair in [None, Some(FairSharing::FinalThenInitial)] {
+        let mut stage = stage(fair, &[("a", 5), ("b", 1)]);
+        stage.add(
+            [("block", 1, (10, 2)), ("low", 4, (50, 0))]
+                .map(|(name, gpus, rank)| Input::Owner(one(name, "a", gpus, rank))),
+        );
+        assert_eq!(runs(&mut stage), names(&["block", "low"]));
+        stage.add([Input::Owner(one("tired", "a", 5, (100, 1)))]);
+        for (owned, created) in [("first", 200), ("second", 300)] {
+            assert_eq!(runs(&mut stage), names(&["block", "tired"]), "it stops low to borrow");
+            stage.add([Input::Owner(one(owned, "b", 1, (created, 0)))]);
+            assert_eq!(runs(&mut stage), names(&["block", owned, "low"]));
+            ends(&mut stage, owned);
+        }
+        assert_eq!(runs(&mut stage), names(&["block", "low"]), "it stops nobody to borrow");
+        ends(&mut stage, "block");
+        assert_eq!(runs(&mut stage), names(&["tired"]), "its queue owns all of it");
+    }
 }

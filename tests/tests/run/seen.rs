@@ -82,7 +82,8 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
     // It starts once the one before it, which is to run for as long, has ended too.
     assert_eq!(
         of("second")["forecastAssumption"],
-        "if 2 workloads end as declared, default/first last, after 1 other of its queue"
+        "if 2 workloads end as declared, default/first last, after 1 other of its queue unless it \
+         fits before"
     );
     let printed = cluster.kubectl(&["get", "workloads.capstan.sh", "-o", "wide"]).expect("printed");
     assert!(printed.contains("POSITION") && printed.contains("FORECAST"), "{printed}");

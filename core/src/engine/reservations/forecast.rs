@@ -2,10 +2,14 @@
 //!
 //! A queue is played in order from now on: what runs ends when it says, reserved starts come when
 //! they are due, and whoever is next starts as soon as it fits and delays none of them that it
-//! would be held for, nobody of its queue before those who stand before it. Who passes others by
-//! backfill starts sooner than that. Work that fits at no time that was tried is passed over,
-//! unless the queue is strict. What waits in other queues without a reservation is taken to go on
-//! waiting.
+//! would be held for, nobody of its queue before those who stand before it. Work that fits at no
+//! time that was tried is passed over, unless the queue is strict. What waits in other queues
+//! without a reservation is taken to go on waiting.
+//!
+//! Where a queue is not strict, who fits passes those before it that do not, and starts sooner than
+//! that: a forecast after others says so. That is not played: whoever starts sooner delays those
+//! before it for whom nothing is reserved, so everybody who waits would have to be tried at every
+//! end, where a dozen tries do now.
 //!
 //! A queue whose budget is spent admits again from its next period on, unless that one will be
 //! spent by then, too, all going on as it does.
@@ -162,7 +166,7 @@ impl Engine {
         for &workload in line {
             let start;
             (aside, start) = self.next_start(aside, &mut cursor, (queue, workload));
-            found.push(start.map(|start| self.told(&cursor, workload, start, ahead)));
+            found.push(start.map(|start| self.told(&cursor, workload, start, (ahead, !strict))));
             if start.is_none() && strict {
                 break;
             }
@@ -365,7 +369,13 @@ impl Engine {
         txn.set_aside()
     }
 
-    fn told(&self, cursor: &Cursor, workload: WorkloadIdx, start: Time, ahead: u32) -> Forecast {
+    fn told(
+        &self,
+        cursor: &Cursor,
+        workload: WorkloadIdx,
+        start: Time,
+        (ahead, passes): (u32, bool),
+    ) -> Forecast {
         let ends = |of: &WorkloadIdx| {
             // Who is being stopped ends anyway.
             *of != workload && self.state.workloads[*of].state != State::Evicting
@@ -382,7 +392,7 @@ impl Engine {
         Forecast {
             start,
             reserved: self.reservations.of(workload).is_some(),
-            assumes: Assumptions { ends: by_then.len() as u32, last, learned, ahead },
+            assumes: Assumptions { ends: by_then.len() as u32, last, learned, ahead, passes },
         }
     }
 }

@@ -37,7 +37,8 @@ impl fmt::Display for Forecast {
 }
 
 impl fmt::Display for Assumptions {
-    /// `if a/x ends as declared, after 1 other of its queue`; no words where nothing is assumed.
+    /// `if a/x ends as declared, after 1 other of its queue unless it fits before`; no words where
+    /// nothing is assumed.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(last) = self.last.first() {
             match self.last.as_slice() {
@@ -56,10 +57,12 @@ impl fmt::Display for Assumptions {
                 out.write_str(", ")?;
             }
         }
-        match self.ahead {
-            0 => Ok(()),
-            ahead => write!(out, "after {} of its queue", counted(i64::from(ahead), "other")),
+        if self.ahead > 0 {
+            let others = counted(i64::from(self.ahead), "other");
+            let sooner = if self.passes { " unless it fits before" } else { "" };
+            write!(out, "after {others} of its queue{sooner}")?;
         }
+        Ok(())
     }
 }
 
@@ -150,7 +153,7 @@ mod tests {
     fn forecasts_name_what_they_take_for_granted() {
         let words = |reserved, ends, last: &[&str], ahead| {
             let last = last.iter().map(|name| (*name).into()).collect();
-            let assumes = Assumptions { ends, last, learned: ends == 9, ahead };
+            let assumes = Assumptions { ends, last, learned: ends == 9, ahead, passes: false };
             Forecast { start: START, reserved, assumes }.to_string()
         };
         let rows = [
@@ -182,14 +185,17 @@ mod tests {
 
     #[test]
     fn what_is_taken_for_granted_is_told_by_itself() {
-        let words = |ends, last: &[&str], ahead| {
+        let words = |ends, last: &[&str], ahead, passes| {
             let last = last.iter().map(|name| (*name).into()).collect();
-            Assumptions { ends, last, learned: false, ahead }.to_string()
+            Assumptions { ends, last, learned: false, ahead, passes }.to_string()
         };
-        assert_eq!(words(1, &["a/x"], 1), "if a/x ends as declared, after 1 other of its queue");
-        assert_eq!(words(1, &["a/x"], 0), "if a/x ends as declared");
-        assert_eq!(words(0, &[], 2), "after 2 others of its queue");
-        assert_eq!(words(0, &[], 0), "");
+        let after = "if a/x ends as declared, after 1 other of its queue";
+        assert_eq!(words(1, &["a/x"], 1, false), after);
+        assert_eq!(words(1, &["a/x"], 1, true), format!("{after} unless it fits before"));
+        assert_eq!(words(1, &["a/x"], 0, true), "if a/x ends as declared");
+        assert_eq!(words(0, &[], 2, false), "after 2 others of its queue");
+        assert_eq!(words(0, &[], 2, true), "after 2 others of its queue unless it fits before");
+        assert_eq!(words(0, &[], 0, true), "");
     }
 
     #[test]

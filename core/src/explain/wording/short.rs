@@ -86,9 +86,12 @@ pub(super) fn above(resource: &str, nominal: i64) -> String {
     format!("; its queue owns {owned}, and who asks more preempts nobody")
 }
 
-/// That work was stopped too often to stop others but for what its queue owns.
+/// That work took too many turns to stop others but for what its queue owns.
 pub(super) fn turns(times: u32) -> String {
-    format!("; stopped {times} times of late, it stops nobody to borrow for now")
+    format!(
+        "; it stopped others and was itself stopped {times} times of late, it stops nobody to \
+         borrow for now"
+    )
 }
 
 /// What a resource is called behind an amount; nothing where the amount says it.
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn turns_are_said_with_their_number() {
-        assert!(turns(2).starts_with("; stopped 2 times of late"));
+        assert!(turns(2).starts_with("; it stopped others and was itself stopped 2 times of late"));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use super::*;
 
 fn standing(position: i32, forecast: Option<i64>) -> Standing {
     let last = vec!["ns/runs".into()];
-    let assumes = Assumptions { ends: 1, last, learned: false, ahead: 0 }.to_string();
+    let assumes =
+        Assumptions { ends: 1, last, learned: false, ahead: 0, passes: false }.to_string();
     Standing { position, forecast: forecast.map(|ms| (at(ms), assumes)) }
 }
 
