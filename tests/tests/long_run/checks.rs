@@ -138,7 +138,7 @@ impl Life {
                 let mut names: Vec<Text> = list.iter().map(|it| it.victim.clone()).collect();
                 names.sort();
                 if !work.rests && names.iter().any(|name| !self.stopped.contains(name)) {
-                    let borrows = |it: &&str| before.would_borrow(work, &pair(it), &names);
+                    let borrows = |it: &&str| before.would_borrow(work, &work.pair(it), &names);
                     let flavors = FLAVORS.into_iter().filter(borrows).collect();
                     self.taking.insert(work.name.clone(), flavors);
                 }
