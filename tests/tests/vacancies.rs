@@ -53,6 +53,7 @@ fn runs(pod: &PodFacts) -> Input {
         price: None,
         workload: Some(text("g")),
         queue: None,
+        began_with: None,
     };
     let (node, phase) = (Some(text("n")), PodPhase::Running);
     Input::Pod(PodFacts { node, phase, binding: Some(Arc::new(binding)), ..pod.clone() })
