@@ -184,22 +184,33 @@ fn what_others_bound_is_whole_if_more_were_made_later() {
     }
 }
 
-/// One more pod of a gang that says no number, once those before it run.
+/// One more pod of a gang that says no number, made once those before it run; not one that was made
+/// with them.
 #[test]
 fn a_gang_that_says_no_number_goes_on_with_those_that_run() {
-    for runs in [true, false] {
-        let (mut engine, members) = (Engine::new(), crew(4, None));
+    let cases = [(PodPhase::Running, true), (PodPhase::Pending, true), (PodPhase::Running, false)];
+    for (phase, later) in cases {
+        let (mut engine, mut members) = (Engine::new(), crew(4, None));
+        if later {
+            members[3].created = after(1);
+        }
         let begun = fed(&members[..3]).chain([gpu_node("n", 3)]);
         let begun = engine.step(NOW, begun.collect());
-        assert_eq!(began_with(&begun), [None; 3]);
-        let phase = if runs { PodPhase::Running } else { PodPhase::Pending };
-        let seen = members[..3]
-            .iter()
-            .map(|pod| Input::Pod(PodFacts { node: Some(text("n")), phase, ..pod.clone() }));
+        assert_eq!(began_with(&begun), [Some(3); 3]);
+        let seen = members[..3].iter().map(|pod| {
+            let node = Some(text("n"));
+            Input::Pod(PodFacts { node, phase, ..pod.clone() })
+        });
         engine.step(NOW, done(&begun).chain(seen).collect());
         engine.step(after(1), fed(&members[3..]).collect());
-        let state = if runs { State::Running } else { State::Binding };
-        assert_eq!(view(&engine, "g").state, state);
+        let grows = phase == PodPhase::Running && later;
+        let state = if grows { State::Running } else { State::Binding };
+        assert_eq!(view(&engine, "g").state, state, "{phase:?} {later}");
+        engine.recount();
+        // One of those that it began with is lost, and its stead is taken by one made later.
+        let lost = Input::PodGone(members[0].uid.clone());
+        engine.step(after(2), vec![lost, gpu_node("n", 2)]);
+        assert_eq!(view(&engine, "g").state, State::Binding);
         engine.recount();
     }
 }

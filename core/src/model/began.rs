@@ -13,8 +13,10 @@
 //!
 //! Restart: what is bound bears how many had to run when it was. Of what others bound it is taken
 //! that it was whole where all of it runs and whoever waits was made later; not where pods say
-//! themselves how many they are, since that was so when they were made. With how many of each role
-//! is not known then: as long as a gang has as many as it began with, no role lacks any.
+//! themselves how many they are, since that was so when they were made. A gang that says no number
+//! grows only by those: whoever was made with the others is one of them, though some began before.
+//! With how many of each role a gang began is not known then: as long as it has as many as it began
+//! with, no role lacks any.
 //!
 //! Cost: a look at the members of each gang that is derived.
 
@@ -45,10 +47,15 @@ impl ClusterState {
         let members = match before {
             _ if late => Some(asked),
             Some(members) if self.says_how_many(workload) => Some(members.min(asked)),
-            Some(members) => Some(members),
-            None => self.found_whole(workload),
+            _ => {
+                let written = self.written(workload).unwrap_or(0);
+                self.found_whole(workload).map(|found| found.max(written))
+            }
         };
-        let Some(members) = members else { return };
+        let Some(members) = members else {
+            self.workloads[workload].began = None;
+            return;
+        };
         let roles = known.filter(|_| !late).and_then(|began| began.roles.clone());
         let least = members.saturating_sub(done).max(1);
         let entry = &mut self.workloads[workload];
@@ -56,12 +63,11 @@ impl ClusterState {
         entry.began = Some(Box::new(Began { members, asked, roles }));
     }
 
-    /// Remembers with how many members a gang is whole, if it is. One that says no number is so
-    /// once all of it run: before that others may still be made with them.
+    /// Remembers with how many members a gang that says a number is whole, if it is.
     pub(super) fn note_began(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
-        let settled = entry.started || self.says_how_many(workload);
-        if entry.state != State::Running || !settled || !self.may_grow(workload) {
+        let says = self.says_how_many(workload);
+        if entry.state != State::Running || !says || !self.may_grow(workload) {
             return;
         }
         let done = self.done_of(workload);
@@ -77,9 +83,9 @@ impl ClusterState {
     }
 
     /// With how many members a gang begins by what is being bound, those that ended well included;
-    /// `None`: that is of no use to anybody, or it says no number.
+    /// `None`: that is of no use to anybody.
     pub(super) fn begins_with(&self, workload: WorkloadIdx) -> Option<u32> {
-        if !self.may_grow(workload) || !self.says_how_many(workload) {
+        if !self.may_grow(workload) {
             return None;
         }
         let (entry, done) = (&self.workloads[workload], self.done_of(workload));
@@ -150,7 +156,7 @@ impl ClusterState {
     /// Whether members wait that were made once others ran, and that say what those do not know.
     fn comes_late(&self, workload: WorkloadIdx) -> bool {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
-        let counting = members.filter(|pod| pod.counts());
+        let counting = members.filter(|pod| pod.counts() && !pod.kept());
         let (placed, waiting): (Vec<&Pod>, Vec<&Pod>) =
             counting.partition(|pod| pod.place.is_some());
         let most = |pods: Vec<&Pod>| pods.into_iter().filter_map(|pod| pod.gang.min_member).max();
@@ -167,7 +173,7 @@ impl ClusterState {
             return None;
         }
         let members = entry.members.iter().map(|pod| &self.pods[*pod]);
-        let counting = members.filter(|pod| pod.counts());
+        let counting = members.filter(|pod| pod.counts() && !pod.kept());
         let (placed, waiting): (Vec<&Pod>, Vec<&Pod>) =
             counting.partition(|pod| pod.place.is_some());
         let bound = |pod: &&Pod| pod.bound_at.map_or(pod.created, |at| at.max(pod.created));
