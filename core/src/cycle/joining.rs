@@ -224,7 +224,8 @@ impl Engine {
         let missing = self.missing(workload) as usize;
         let groups = self.needy_by_shape(workload);
         let all: usize = groups.iter().map(Vec::len).sum();
-        let waits = missing > 0 && all >= missing && self.queueless(workload).is_none();
+        let broken = matches!(self.state.workloads[workload].queue, QueueRef::Broken(_));
+        let waits = missing > 0 && all >= missing && !broken;
         if !waits || self.lacks_anew(workload).is_some() || self.gives_back(workload) {
             return None;
         }
