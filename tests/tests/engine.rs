@@ -527,11 +527,12 @@ fn what_a_restart_needs_and_what_a_pod_costs_is_written_on_it() {
     });
     let notes: Vec<_> = notes.collect();
     let price = Some(MicroUsd(2_000_000));
-    let of = |workload: &str| {
+    let of = |workload: &str, began_with: Option<u32>| {
         let (admitted_at, workload) = (Some(NOW), Some(text(workload)));
-        BindingNote { admitted_at, price, workload, ..BindingNote::default() }
+        BindingNote { admitted_at, price, workload, began_with, ..BindingNote::default() }
     };
-    assert_eq!(notes, [of("lone"), of("both"), of("both")], "each a quarter of the node");
+    let both = of("both", Some(2));
+    assert_eq!(notes, [of("lone", None), both.clone(), both], "each a quarter of the node");
     assert_eq!(view(&engine, "lone").per_hour, Some(MicroUsd(2_000_000)));
 }
 #[test]

@@ -361,24 +361,26 @@ fn gangs_that_stay_in_part_are_stopped_whole_and_queue() {
     assert_eq!((view(&engine, "a").state, used(&engine)), (State::Binding, 8));
     assert_eq!(engine.step(after(300), vec![]).effects.len(), 0, "not yet");
     let due = engine.step(after(301), vec![]);
-    assert_eq!(suspends(&due), ["a", "b"]);
+    assert_eq!(suspends(&due), ["b"], "a needs no more than b leaves");
     let why = due.report.stopped[0].because();
     assert_eq!(why, "only 2 of the 4 members that it needs had a place for 5m");
-    assert_eq!(view(&engine, "a").state, State::Evicting);
-    assert_eq!(due.next_wake, None, "once is enough");
+    let states = ["a", "b"].map(|job| view(&engine, job).state);
+    assert_eq!(states, [State::Binding, State::Evicting]);
+    assert_eq!(due.next_wake, Some(after(601)), "it has its time anew");
     engine.recount();
-    // Both are stopped: one of them has room now.
+    // What it leaves is for a; b queues.
+    let job = &jobs[1];
+    let (incarnation, suspended) = (1, true);
     let mut gone = done(&due);
-    for job in &jobs {
-        let (incarnation, suspended) = (1, true);
-        gone.push(Input::Owner(OwnerFacts { incarnation, suspended, ..job.clone() }));
-        gone.extend(pods_of(job).iter().map(|pod| Input::PodGone(pod.uid.clone())));
-        let new = pods_of(job).into_iter().skip(2);
-        gone.extend(new.map(|pod| Input::PodGone(text(format!("{}+", pod.uid)))));
-    }
+    gone.push(Input::Owner(OwnerFacts { incarnation, suspended, ..job.clone() }));
+    gone.extend(pods_of(job).iter().map(|pod| Input::PodGone(pod.uid.clone())));
+    let new = pods_of(job).into_iter().skip(2);
+    gone.extend(new.map(|pod| Input::PodGone(text(format!("{}+", pod.uid)))));
     let next = engine.step(after(302), gone);
-    let resumes = next.effects.iter().filter(|e| matches!(e.action, Action::ResumeOwner { .. }));
-    assert_eq!(resumes.count(), 1);
+    assert_eq!(binds(&next).len(), 2);
+    engine.step(after(303), done(&next));
+    assert_eq!(view(&engine, "b").state, State::Queued);
+    assert_eq!(suspends(&engine.step(after(1_000), vec![])), [""; 0]);
     engine.recount();
 }
 
@@ -403,8 +405,10 @@ fn a_stop_that_is_refused_is_tried_again() {
     let refused = EffectResult::Refused("a webhook says no".into());
     let answers = due.effects.iter().map(|effect| answer(effect, refused.clone())).collect();
     let after_refusal = engine.step(after(302), answers);
-    assert_eq!(after_refusal.next_wake, Some(after(602)));
-    assert_eq!(suspends(&engine.step(after(602), vec![])), ["a", "b"]);
+    // Whom it was for waits for nobody any more, and has its time from then on, too.
+    assert!(after_refusal.next_wake.is_some_and(|at| at <= after(602)));
+    assert_eq!(suspends(&engine.step(after(601), vec![])), [""; 0]);
+    assert_eq!(suspends(&engine.step(after(602), vec![])), ["b"]);
     engine.recount();
 }
 

@@ -279,7 +279,7 @@ impl Engine {
     }
 
     /// Members without a place, those of one shape together, in order.
-    fn needy_by_shape(&self, workload: WorkloadIdx) -> Vec<Vec<PodIdx>> {
+    pub(super) fn needy_by_shape(&self, workload: WorkloadIdx) -> Vec<Vec<PodIdx>> {
         let pods = &self.state.pods;
         let mut groups: Vec<Vec<PodIdx>> = Vec::new();
         for pod in self.needy(workload) {

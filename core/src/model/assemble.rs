@@ -40,6 +40,7 @@ impl ClusterState {
             members: Vec::new(),
             sets: Vec::new(),
             min_member: 0,
+            began: None,
             priority: 0,
             lowest_priority: 0,
             never_preempts: false,
@@ -131,9 +132,11 @@ impl ClusterState {
         }
         self.room.volumes.restore_used(std::mem::take(&mut changes.chosen));
         for &workload in &dirty {
+            self.derive_began(workload);
             self.derive_roles(workload);
             let was = self.workloads[workload].state;
             self.derive_state(workload);
+            self.note_began(workload);
             self.note_end(workload, was);
             self.recount_claims_on(workload);
         }

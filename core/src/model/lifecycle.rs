@@ -25,6 +25,7 @@ impl ClusterState {
     /// Derives the state of one workload again after the engine changed what it holds.
     pub fn keep_state(&mut self, workload: WorkloadIdx) {
         self.derive_state(workload);
+        self.note_began(workload);
     }
 
     /// State from facts, unless the engine is in the middle of something.

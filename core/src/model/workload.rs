@@ -4,6 +4,7 @@
 //! the engine's. What must survive a restart is written on pods and owners when it is decided
 //! (see [`crate::model::assemble`] for how each state is rebuilt).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::explain::reason::Reason;
@@ -40,6 +41,8 @@ pub struct Workload {
     pub sets: Vec<PodSet>,
     /// Members that must run together.
     pub min_member: u32,
+    /// With how many it was whole, where it may be asked for more by now.
+    pub began: Option<Box<Began>>,
     /// Priority that orders it.
     pub priority: i32,
     /// The lowest that `spec.priority` of a member says.
@@ -100,6 +103,17 @@ pub struct Workload {
     pub news: bool,
     /// How far its run is, as far as that was counted.
     pub run: Run,
+}
+
+/// With how many members a gang was whole; all with those that ended well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Began {
+    /// How many had to run together.
+    pub members: u32,
+    /// How many must by what its source says now; it joins them as room comes.
+    pub asked: u32,
+    /// How many of each role had to; `None`: that is not known.
+    pub roles: Option<Arc<BTreeMap<Text, u32>>>,
 }
 
 /// How far a run of a workload is, as far as that was counted.

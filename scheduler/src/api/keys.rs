@@ -49,6 +49,10 @@ pub const ADMITTED_AT: &str = "capstan.sh/admitted-at";
 /// What the pod cost per hour when it was bound, in decimal US dollars.
 pub const PRICE: &str = "capstan.sh/price";
 
+/// How many members of its gang had to run together when a pod was bound: a gang that is to have
+/// more since goes on with those that it has.
+pub const BEGAN_WITH: &str = "capstan.sh/began-with";
+
 /// How often we suspended an owner: the number of its next run.
 pub const SUSPENDED: &str = "capstan.sh/suspended";
 /// On an owner, what its next run has to know of those that we stopped: a JSON object, written by
@@ -186,7 +190,7 @@ pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Keys of ours that pods, their templates and their owners may carry; one that is missing here is
 /// warned of as misspelt.
-const READ: [&str; 23] = [
+const READ: [&str; 24] = [
     QUEUE,
     PRIORITY_CLASS,
     GANG,
@@ -204,6 +208,7 @@ const READ: [&str; 23] = [
     FLAVORS,
     ADMITTED_AT,
     PRICE,
+    BEGAN_WITH,
     SUSPENDED,
     REQUEUED,
     ADMITTED,

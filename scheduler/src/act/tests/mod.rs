@@ -143,6 +143,7 @@ fn note() -> BindingNote {
         price: Some(MicroUsd(12_250_000)),
         workload: Some("w".into()),
         queue: Some("q".into()),
+        began_with: None,
     }
 }
 
