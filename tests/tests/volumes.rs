@@ -6,13 +6,15 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    AccessModes, ClaimFacts, ClaimUse, Input, OwnerFacts, PodFacts, PodPhase, PodShape, PodVolumes,
-    StorageFact, VolumeFacts,
+    AccessModes, ClaimFacts, ClaimUse, Input, NodeFacts, OwnerFacts, PodFacts, PodPhase, PodShape,
+    PodVolumes, StorageFact, VolumeFacts,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput, VolumeSetting};
 use capstan_core::time::{Span, Time};
 use capstan_tests::disks::{claim, class, key, volume};
-use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, labels, pod, pods_of, shape, text};
+use capstan_tests::facts::{
+    GPU, TEAM, gang, in_queue, job, labels, node, pod, pods_of, shape, text,
+};
 use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -145,6 +147,23 @@ fn a_gang_is_bound_once_all_its_claims_are() {
             .expect("written for it");
         assert_eq!(*settings[0].node, *node);
     }
+    engine.recount();
+}
+
+/// While their claims are bound nobody looks at nodes; before they are bound themselves one does.
+#[test]
+fn a_gang_whose_node_is_cordoned_before_its_binds_goes_back() {
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, local());
+    let written = selects(&first);
+    let mut facts = done(&first);
+    facts.extend(written.iter().flat_map(|(_, settings)| bound(&settings[0])));
+    let cordoned = node("a", &[("cpu", 64_000), (GPU, 8)]);
+    facts.push(Input::Node(NodeFacts { unschedulable: true, ..cordoned }.into()));
+    let back = engine.step(after(1), facts);
+    assert_eq!(binds(&back), []);
+    assert_eq!(waits(&engine).as_deref(), Some("on a: cordoned"));
+    assert!(engine.nodes().iter().all(|node| !node.used.contains_key(GPU)), "no place is kept");
     engine.recount();
 }
 

@@ -40,6 +40,7 @@ mod news;
 mod overdue;
 mod positions;
 mod readiness;
+mod refused;
 mod remedies;
 pub(crate) mod reservations;
 mod spending;
@@ -294,7 +295,9 @@ impl Engine {
                 self.unsent_while_stopped.insert(workload);
                 continue;
             }
-            self.send(now, workload);
+            if self.let_refused_go(now, workload) {
+                self.send(now, workload);
+            }
             self.state.keep_state(workload);
         }
     }
