@@ -20,7 +20,7 @@ use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::Holder;
-use super::{Refusal, devices, neighbours, note, requests, storage, time};
+use super::{Refusal, devices, neighbours, note, requests, selector, storage, time};
 use crate::api::keys;
 use crate::api::meta::SlimMeta;
 use crate::api::pod::{PodStatus, PodTemplate};
@@ -297,6 +297,7 @@ impl Role {
         pod::refuse(&found.spec, &template.path_of("spec"))?;
         let mut shape = pod::shape(&found.spec);
         shape.requests = requests::of_pod(&found.spec, &PodStatus::default()).effective();
+        selector::add_default_tolerations(&mut shape.tolerations);
         let labels = shared.labels_of(found.metadata.labels.as_ref());
         shape.neighbours = neighbours::of(&found.spec, namespace, &labels);
         let holder = Holder { namespace, pod: None };
