@@ -276,10 +276,11 @@ impl Role {
         self.least.min(self.first())
     }
 
-    /// A role with one group of so many pods, all of which must run.
+    /// A role with one group of so many pods, all of which must run. Its controller adds labels to
+    /// those of its template: none of these is known where its value is empty.
     pub fn of(
         name: &str,
-        (template, namespace): (Part<'_>, &Text),
+        (template, namespace, added): (Part<'_>, &Text, &[(&str, &str)]),
         count: u32,
         shared: &mut Shared,
     ) -> Result<Role, Vec<Refusal>> {
@@ -298,7 +299,11 @@ impl Role {
         let mut shape = pod::shape(&found.spec);
         shape.requests = requests::of_pod(&found.spec, &PodStatus::default()).effective();
         selector::add_default_tolerations(&mut shape.tolerations);
-        let labels = shared.labels_of(found.metadata.labels.as_ref());
+        let mut labels = found.metadata.labels.clone().unwrap_or_default();
+        for (key, value) in added.iter().filter(|(_, value)| !value.is_empty()) {
+            labels.entry((*key).to_owned()).or_insert_with(|| (*value).to_owned());
+        }
+        let labels = shared.labels_of(Some(&labels));
         shape.neighbours = neighbours::of(&found.spec, namespace, &labels);
         let holder = Holder { namespace, pod: None };
         shape.volumes = storage::of_pod(&found.spec.volumes, &holder, shared);

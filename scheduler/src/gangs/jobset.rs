@@ -31,6 +31,8 @@ pub fn read(
     };
     let all_choose = chooses(&part, "metadata.annotations");
     let in_order = part.at("spec.startupPolicy.startupPolicyOrder") == "InOrder";
+    let restarts = fields.count(part, "status.restarts").unwrap_or(0);
+    let (all_jobs, mut first) = (all_jobs(part), 0_u32);
     let mut roles: Vec<Role> = Vec::new();
     for (value, path) in fields.list(part, "spec.replicatedJobs") {
         let job = Part { value, path: &path };
@@ -41,7 +43,11 @@ pub fn read(
         let pods = parallelism.min(completions.unwrap_or(u32::MAX));
         let at = job.path_of("template.spec.template");
         let template = Part { value: job.at("template.spec.template"), path: &at };
-        let mut role = Role::of(name, (template, &fields.namespace), pods, shared)?;
+        let group = job.at("groupName").as_str().unwrap_or("default");
+        let added = Labels { name, replicas, all_jobs, first, restarts, group }.of(part);
+        let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
+        let mut role = Role::of(name, (template, &fields.namespace, &added), pods, shared)?;
+        first = first.saturating_add(replicas);
         (role.jobs, role.least) = (replicas, replicas.saturating_mul(pods));
         role.firsts = all_choose || chooses(&job, "template.metadata.annotations");
         let needs = fields.list(job, "dependsOn");
@@ -69,12 +75,63 @@ pub fn read(
     Ok(Says {
         roles,
         suspended: fields.flag(part, "spec.suspend"),
-        restarts: fields.count(part, "status.restarts").unwrap_or(0),
+        restarts,
         finished: finished(Kind::JobSet, part),
         active,
         ended: done,
         ..Says::default()
     })
+}
+
+/// Jobs of a JobSet, as far as it is in order.
+fn all_jobs(set: Part<'_>) -> u32 {
+    let roles = set.at("spec.replicatedJobs").as_array().into_iter().flatten();
+    let jobs = roles.map(|role| role["replicas"].as_u64().unwrap_or(1));
+    u32::try_from(jobs.fold(0, u64::saturating_add)).unwrap_or(u32::MAX)
+}
+
+/// What tells which labels the controllers of JobSets and Jobs give to the pods of a role.
+struct Labels<'a> {
+    /// The role.
+    name: &'a str,
+    /// Jobs of it.
+    replicas: u32,
+    /// Jobs of the set.
+    all_jobs: u32,
+    /// Jobs of the roles before it.
+    first: u32,
+    /// Tries before this one.
+    restarts: u32,
+    /// The name of its group of roles.
+    group: &'a str,
+}
+
+impl Labels<'_> {
+    /// The labels that all its pods have. Those of one Job are left out where there are several,
+    /// and so is what is only known once that exists.
+    fn of(&self, set: Part<'_>) -> Vec<(&'static str, String)> {
+        let text = |path: &str| set.at(path).as_str().unwrap_or_default();
+        let (name, role) = (text("metadata.name"), self.name);
+        let mut labels = vec![
+            (keys::JOBSET_NAME, name.to_owned()),
+            (keys::JOBSET_UID, text("metadata.uid").to_owned()),
+            (keys::JOBSET_ROLE, role.to_owned()),
+            (keys::JOBSET_ROLE_JOBS, self.replicas.to_string()),
+            (keys::JOBSET_JOBS, self.all_jobs.to_string()),
+            (keys::JOBSET_ATTEMPT, self.restarts.to_string()),
+            (keys::JOBSET_GROUP, self.group.to_owned()),
+        ];
+        if self.replicas == 1 {
+            let job = format!("{name}-{role}-0");
+            labels.extend([
+                (keys::JOBSET_JOB, "0".to_owned()),
+                (keys::JOBSET_JOB_OF_ALL, self.first.to_string()),
+                (keys::JOB_NAME, job.clone()),
+                (keys::JOB_NAME_OLD, job),
+            ]);
+        }
+        labels
+    }
 }
 
 /// The role of a pod.
@@ -85,4 +142,50 @@ pub fn role_of<'a>(member: &'a Member<'_>) -> Option<&'a Text> {
 /// The try of a JobSet that a pod belongs to.
 pub fn attempt(member: &Member<'_>) -> Option<u32> {
     member.chain.first()?.labels.get(keys::JOBSET_ATTEMPT)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn roles_have_the_labels_that_their_pods_will_have() {
+        let role = |name: &str, replicas: u32, labels: serde_json::Value| {
+            let pods = json!({ "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "c" }] } });
+            json!({ "name": name, "replicas": replicas,
+                "template": { "spec": { "template": pods } } })
+        };
+        let set = json!({
+            "metadata": { "name": "s", "uid": "u" },
+            "spec": { "replicatedJobs": [
+                role("d", 2, json!({ "app": "x" })), role("w", 1, json!({})),
+            ] },
+            "status": { "restarts": 3 },
+        });
+        let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+        let says = read(Part::whole(&set), &mut fields, &mut Shared::default()).expect("read");
+        let has = |role: usize, key: &str| {
+            let labels = says.roles[role].labels.iter();
+            labels.clone().find(|(known, _)| **known == *key).map(|(_, value)| value.to_string())
+        };
+        for (key, of_d, of_w) in [
+            ("app", "x", ""),
+            (keys::JOBSET_NAME, "s", "s"),
+            (keys::JOBSET_UID, "u", "u"),
+            (keys::JOBSET_ROLE, "d", "w"),
+            (keys::JOBSET_ROLE_JOBS, "2", "1"),
+            (keys::JOBSET_JOBS, "3", "3"),
+            (keys::JOBSET_ATTEMPT, "3", "3"),
+            (keys::JOBSET_GROUP, "default", "default"),
+            (keys::JOBSET_JOB, "", "0"),
+            (keys::JOBSET_JOB_OF_ALL, "", "2"),
+            (keys::JOB_NAME, "", "s-w-0"),
+            (keys::JOB_NAME_OLD, "", "s-w-0"),
+        ] {
+            let known = |role: usize| has(role, key).unwrap_or_default();
+            assert_eq!([known(0), known(1)], [of_d, of_w], "{key}");
+        }
+    }
 }
