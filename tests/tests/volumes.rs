@@ -36,7 +36,7 @@ fn pair() -> Vec<PodFacts> {
     let mut pods = gang("pair", 2, None, &shape(&[(GPU, 1)]), &in_queue(None));
     for (at, pod) in pods.iter_mut().enumerate() {
         let claims = vec![ClaimUse { claim: key(&format!("c-{at}")), made_for: None }];
-        let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+        let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
         pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
     }
     pods
@@ -247,7 +247,7 @@ fn pods_wait_at_their_places_for_claims_that_are_made_for_them() {
         let made_for = Some(pod.uid.clone());
         claims.push(ClaimFacts { made_for: made_for.clone(), ..claim(&key.name) });
         let claims = vec![ClaimUse { claim: key, made_for }];
-        let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+        let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
         pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
         facts.push(Input::Pod(pod));
     }
@@ -368,7 +368,7 @@ fn a_claim_for_one_pod_is_left_on_any_node() {
         let claim = ClaimFacts { modes, volume: Some(text("v")), bound: true, ..claim("c") };
         let user = |name: &str, priority: i32, node: &str| {
             let claims = vec![ClaimUse { claim: key("c"), made_for: None }];
-            let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+            let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
             let node_selector = labels(&[("kubernetes.io/hostname", node)]);
             let one = PodShape { node_selector, volumes, ..PodShape::clone(&shape(&[(GPU, 1)])) };
             PodFacts { priority, ..pod(name, &Arc::new(one), &in_queue(None)) }
