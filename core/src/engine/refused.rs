@@ -28,7 +28,7 @@ impl Engine {
         let mut changes = Changes::default();
         for pod in self.unsent(workload) {
             match self.refused(pod) {
-                Some(_) => self.give_up_place(pod, &mut changes),
+                Some(_) => self.give_back(now, pod, &mut changes),
                 None => self.state.pods[pod].takeover = Takeover::Open,
             }
         }
