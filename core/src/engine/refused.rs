@@ -36,7 +36,10 @@ impl Engine {
             return true;
         }
         // The others are bound now, and who gave a place up joins them.
-        self.state.workloads[workload].state = State::Binding;
+        let entry = &mut self.state.workloads[workload];
+        if entry.state == State::Resuming {
+            entry.state = State::Binding;
+        }
         self.take_in_changes(now, changes);
         !self.unsent(workload).is_empty()
     }
