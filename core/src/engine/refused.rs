@@ -2,7 +2,8 @@
 //!
 //! Problem: between a decision and its bind time passes. Pods of a resumed owner come when their
 //! controller makes them, and may be others than their template said; claims are bound and devices
-//! made ready. Meanwhile a node is cordoned, gets a taint, loses a label, or somebody else fills it.
+//! made ready. Meanwhile a node is cordoned, gets a taint, loses a label, or somebody else fills
+//! it.
 //!
 //! Wanted: nobody is bound to a node that refuses it. Who came for a kept place gives it up, and is
 //! placed anew beside the others of its gang, with the quota that this holds; a gang that was
