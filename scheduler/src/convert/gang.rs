@@ -136,6 +136,8 @@ pub struct Role {
     pub quorum: Quorum,
     /// Labels of its pods.
     pub labels: Pairs,
+    /// The pods of each of its Jobs, where these differ in more than their names; else none.
+    pub apart: Vec<OfJob>,
     /// Our labels and annotations on its template.
     pub template: Arc<Marks>,
     /// Who schedules its pods.
@@ -150,6 +152,15 @@ pub struct Role {
     pub claims: Option<Arc<Vec<PodClaimDraft>>>,
     /// How its pods are ranked.
     pub ranked: Ranked,
+}
+
+/// Pods of one Job of a role, some term of which reads what tells its Jobs apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfJob {
+    /// Their labels.
+    pub labels: Pairs,
+    /// Their shape.
+    pub shape: Arc<PodShape>,
 }
 
 /// With whom the pods of a role start. Pods that are only made once others run must not be waited
@@ -261,6 +272,42 @@ impl GangDraft {
 }
 
 impl Role {
+    /// Tells its Jobs apart by labels that each of them gives to its pods.
+    pub fn tell_apart(
+        &mut self,
+        (template, namespace): (Part<'_>, &Text),
+        of_jobs: &[[(&str, String); 4]],
+        shared: &mut Shared,
+    ) {
+        let found: Result<PodTemplate, _> = decode::lenient(template.value);
+        let Ok(found) = found else { return };
+        for added in of_jobs {
+            let mut labels = self.labels.to_vec();
+            for (key, value) in added {
+                if labels.iter().all(|(known, _)| **known != **key) {
+                    labels.push((shared.texts.text(key), shared.texts.text(value)));
+                }
+            }
+            labels.sort();
+            let labels = shared.labels.list(&labels);
+            let neighbours = neighbours::of(&found.spec, namespace, &labels);
+            let shape = PodShape { neighbours, ..PodShape::clone(&self.shape) };
+            self.apart.push(OfJob { labels, shape: shared.shapes.of(shape) });
+        }
+    }
+
+    /// Its pods, those together that are of one kind: their name, labels and shape, and how many.
+    pub fn kinds(&self) -> Vec<(Text, &Pairs, &Arc<PodShape>, u32)> {
+        if self.apart.is_empty() {
+            return vec![(self.name.clone(), &self.labels, &self.shape, self.count())];
+        }
+        let jobs = self.apart.iter().enumerate().map(|(at, job)| {
+            let name: Text = format!("{}-{at}", self.name).into();
+            (name, &job.labels, &job.shape, self.pods)
+        });
+        jobs.collect()
+    }
+
     /// Pods in all.
     pub fn count(&self) -> u32 {
         self.jobs.saturating_mul(self.pods)
@@ -319,6 +366,7 @@ impl Role {
             done: 0,
             quorum: Quorum::Together,
             labels,
+            apart: Vec::new(),
             template: shared.marks_of_pod(&found.metadata, &found.spec),
             scheduler: found.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
             shape: shared.shapes.of(shape),

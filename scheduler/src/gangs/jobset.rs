@@ -8,6 +8,7 @@
 //! from the next.)
 
 use capstan_core::model::input::Text;
+use serde_json::Value;
 
 use super::Member;
 use super::fields::{Fields, Part};
@@ -47,8 +48,9 @@ pub fn read(
         let added = Labels { name, replicas, all_jobs, first, restarts, group }.of(part);
         let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
         let mut role = Role::of(name, (template, &fields.namespace, &added), pods, shared)?;
-        first = first.saturating_add(replicas);
         (role.jobs, role.least) = (replicas, replicas.saturating_mul(pods));
+        tell_apart(&mut role, (template, &fields.namespace), (part, first), shared);
+        first = first.saturating_add(replicas);
         role.firsts = all_choose || chooses(&job, "template.metadata.annotations");
         let needs = fields.list(job, "dependsOn");
         if in_order || !needs.is_empty() {
@@ -88,6 +90,49 @@ fn all_jobs(set: Part<'_>) -> u32 {
     let roles = set.at("spec.replicatedJobs").as_array().into_iter().flatten();
     let jobs = roles.map(|role| role["replicas"].as_u64().unwrap_or(1));
     u32::try_from(jobs.fold(0, u64::saturating_add)).unwrap_or(u32::MAX)
+}
+
+/// Jobs of a role of which each is looked at by itself, where one is to be told from the others.
+const JOBS_APART: u32 = 64;
+
+/// Labels that tell the Jobs of a role apart, as far as they are known before those exist.
+const OF_JOBS: [&str; 4] =
+    [keys::JOBSET_JOB, keys::JOBSET_JOB_OF_ALL, keys::JOB_NAME, keys::JOB_NAME_OLD];
+
+/// Tells the Jobs of a role apart, of which so many are before it in the set, where its pods look
+/// at what only those of one Job have.
+fn tell_apart(
+    role: &mut Role,
+    (template, namespace): (Part<'_>, &Text),
+    (set, first): (Part<'_>, u32),
+    shared: &mut Shared,
+) {
+    let terms = ["spec.affinity", "spec.topologySpreadConstraints"];
+    let read = |key: &&str| terms.iter().any(|path| mentions(template.at(path), key));
+    if !(2..=JOBS_APART).contains(&role.jobs) || !OF_JOBS.iter().any(read) {
+        return;
+    }
+    let set = set.at("metadata.name").as_str().unwrap_or_default();
+    let values = |job: u32| {
+        let name = format!("{set}-{}-{job}", role.name);
+        [job.to_string(), first.saturating_add(job).to_string(), name.clone(), name]
+    };
+    let mut of_jobs: Vec<[(&str, String); 4]> = Vec::new();
+    for job in 0..role.jobs {
+        let mut values = values(job).into_iter();
+        of_jobs.push(OF_JOBS.map(|key| (key, values.next().unwrap_or_default())));
+    }
+    role.tell_apart((template, namespace), &of_jobs, shared);
+}
+
+/// Whether a text stands anywhere in a value.
+fn mentions(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(own) => own == text,
+        Value::Array(items) => items.iter().any(|item| mentions(item, text)),
+        Value::Object(map) => map.iter().any(|(key, item)| key == text || mentions(item, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// What tells which labels the controllers of JobSets and Jobs give to the pods of a role.
@@ -187,5 +232,35 @@ mod tests {
             let known = |role: usize| has(role, key).unwrap_or_default();
             assert_eq!([known(0), known(1)], [of_d, of_w], "{key}");
         }
+    }
+
+    #[test]
+    fn jobs_are_told_apart_where_their_pods_look_at_what_one_job_has() {
+        let roles = |term: &str| {
+            let term = json!({ "topologyKey": "rack", "matchLabelKeys": [term],
+                "labelSelector": { "matchLabels": { "app": "x" } } });
+            let near = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+            let pods = json!({ "metadata": { "labels": { "app": "x" } },
+                "spec": { "containers": [{ "name": "c" }], "affinity": { "podAffinity": near } } });
+            let spec = json!({ "parallelism": 3, "template": pods });
+            let job = json!({ "name": "w", "replicas": 2, "template": { "spec": spec } });
+            let set = json!({ "metadata": { "name": "s" }, "spec": { "replicatedJobs": [job] } });
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            let says = read(Part::whole(&set), &mut fields, &mut Shared::default()).expect("read");
+            says.roles
+        };
+        let apart = roles(keys::JOB_NAME).swap_remove(0);
+        let kinds = apart.kinds();
+        let told: Vec<(&str, u32)> =
+            kinds.iter().map(|(name, _, _, count)| (&**name, *count)).collect();
+        assert_eq!(told, [("w-0", 3), ("w-1", 3)]);
+        assert_ne!(kinds[0].2, kinds[1].2, "each is near its own");
+        let one = |labels: &[(Text, Text)]| {
+            let named = labels.iter().find(|(key, _)| **key == *keys::JOB_NAME);
+            named.map(|(_, value)| value.to_string())
+        };
+        assert_eq!(one(&kinds[1].1[..]).as_deref(), Some("s-w-1"));
+        let alike = roles(keys::JOBSET_NAME).swap_remove(0);
+        assert_eq!((alike.kinds().len(), alike.kinds()[0].3), (1, 6));
     }
 }
