@@ -14,7 +14,7 @@ use capstan_core::time::Time;
 
 use super::devices::{Claimant, PodClaimDraft};
 use super::directory::{Directory, Owner};
-use super::gang::GangDraft;
+use super::gang::{Alike, GangDraft};
 use super::group::{GroupDraft, GroupSays};
 use super::job::JobDraft;
 use super::marks::Marks;
@@ -147,6 +147,7 @@ impl Facts<'_> {
             pod_sets: vec![OwnerPodSet {
                 name: self.shared.texts.text("main"),
                 count,
+                before: 0,
                 shape,
                 roles: None,
             }],
@@ -238,14 +239,14 @@ impl Facts<'_> {
             let asked = Asked { set_group: wishes::set_group(&marks), ..asked.clone() };
             let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
             let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
-            for (name, labels, shape, count) in role.kinds() {
+            for Alike { name, labels, shape, before, count } in role.kinds() {
                 let shape = self.with_ranges(shape, (namespace, false), Some(&role.contents));
                 let shape = self.with_runtime(&shape, role.runtime.as_deref());
                 let shape = with_asked(&shape, &asked, self.shared);
                 let shape = self.seen_by_others(&shape, (namespace, labels), ours);
                 let shape = self.with_template_claims(shape, &role.claims, namespace);
                 let count = if made { count } else { 0 };
-                sets.push(OwnerPodSet { name, count, shape, roles: roles.clone() });
+                sets.push(OwnerPodSet { name, count, before, shape, roles: roles.clone() });
             }
             let (of_role, never_preempts) = self.rank(&role.ranked);
             priority = priority.max(of_role);

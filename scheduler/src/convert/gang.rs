@@ -163,6 +163,21 @@ pub struct OfJob {
     pub shape: Arc<PodShape>,
 }
 
+/// Pods of a role that are of one kind.
+#[derive(Clone, Debug)]
+pub struct Alike<'a> {
+    /// What they are called together.
+    pub name: Text,
+    /// Their labels.
+    pub labels: &'a Pairs,
+    /// Their shape.
+    pub shape: &'a Arc<PodShape>,
+    /// Pods of the role before them.
+    pub before: u32,
+    /// How many they are.
+    pub count: u32,
+}
+
 /// With whom the pods of a role start. Pods that are only made once others run must not be waited
 /// for by those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,14 +311,19 @@ impl Role {
         }
     }
 
-    /// Its pods, those together that are of one kind: their name, labels and shape, and how many.
-    pub fn kinds(&self) -> Vec<(Text, &Pairs, &Arc<PodShape>, u32)> {
+    /// Its pods, those together that are of one kind.
+    pub fn kinds(&self) -> Vec<Alike<'_>> {
         if self.apart.is_empty() {
-            return vec![(self.name.clone(), &self.labels, &self.shape, self.count())];
+            let (name, count) = (self.name.clone(), self.count());
+            let (labels, shape) = (&self.labels, &self.shape);
+            return vec![Alike { name, labels, shape, before: 0, count }];
         }
-        let jobs = self.apart.iter().enumerate().map(|(at, job)| {
-            let name: Text = format!("{}-{at}", self.name).into();
-            (name, &job.labels, &job.shape, self.pods)
+        let jobs = self.apart.iter().zip(0_u32..).map(|(job, at)| Alike {
+            name: format!("{}-{at}", self.name).into(),
+            labels: &job.labels,
+            shape: &job.shape,
+            before: at.saturating_mul(self.pods),
+            count: self.pods,
         });
         jobs.collect()
     }

@@ -4,10 +4,13 @@
 //! that come later are only made once the first run, so each such role is a gang of its own.
 //! Where each Job has a domain to itself (`exclusive-topology`), its first pod chooses it, and the
 //! others are only made once that one has a node: those first pods start together, the others
-//! join them. (jobset.sigs.k8s.io: `startupPolicy`, `dependsOn`; `restart-attempt` tells one try
-//! from the next.)
+//! join them. While the set is suspended all pods of a Job are taken to want such a domain. Pods are
+//! taken to have the labels that they will get; those of one Job only where something reads them.
+//! (jobset.sigs.k8s.io: `startupPolicy`, `dependsOn`; `restart-attempt` tells one try from the next.)
 
-use capstan_core::model::input::Text;
+use std::sync::Arc;
+
+use capstan_core::model::input::{Operator, PeerSelector, PeerTerm, PodShape, Requirement, Text};
 use serde_json::Value;
 
 use super::Member;
@@ -49,9 +52,11 @@ pub fn read(
         let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
         let mut role = Role::of(name, (template, &fields.namespace, &added), pods, shared)?;
         (role.jobs, role.least) = (replicas, replicas.saturating_mul(pods));
-        tell_apart(&mut role, (template, &fields.namespace), (part, first), shared);
-        first = first.saturating_add(replicas);
         role.firsts = all_choose || chooses(&job, "template.metadata.annotations");
+        let own = role.firsts.then(|| level_of(part, job)).flatten();
+        let of = (template, &fields.namespace);
+        tell_apart(&mut role, of, (part, first), own, shared);
+        first = first.saturating_add(replicas);
         let needs = fields.list(job, "dependsOn");
         if in_order || !needs.is_empty() {
             role.quorum = Quorum::Apart;
@@ -99,17 +104,26 @@ const JOBS_APART: u32 = 64;
 const OF_JOBS: [&str; 4] =
     [keys::JOBSET_JOB, keys::JOBSET_JOB_OF_ALL, keys::JOB_NAME, keys::JOB_NAME_OLD];
 
+/// The node label of which each Job of a role has a value to itself: what the role says of it goes
+/// before what the set does.
+fn level_of<'a>(set: Part<'a>, job: Part<'a>) -> Option<&'a str> {
+    let of_role = job.at("template.metadata.annotations")[keys::JOBSET_EXCLUSIVE].as_str();
+    of_role.or_else(|| set.at("metadata.annotations")[keys::JOBSET_EXCLUSIVE].as_str())
+}
+
 /// Tells the Jobs of a role apart, of which so many are before it in the set, where its pods look
-/// at what only those of one Job have.
+/// at what only those of one Job have, or each of them has domains of a level to itself.
 fn tell_apart(
     role: &mut Role,
     (template, namespace): (Part<'_>, &Text),
     (set, first): (Part<'_>, u32),
+    own_level: Option<&str>,
     shared: &mut Shared,
 ) {
     let terms = ["spec.affinity", "spec.topologySpreadConstraints"];
     let read = |key: &&str| terms.iter().any(|path| mentions(template.at(path), key));
-    if !(2..=JOBS_APART).contains(&role.jobs) || !OF_JOBS.iter().any(read) {
+    let reads = role.jobs > 1 && OF_JOBS.iter().any(read);
+    if !(1..=JOBS_APART).contains(&role.jobs) || !(reads || own_level.is_some()) {
         return;
     }
     let set = set.at("metadata.name").as_str().unwrap_or_default();
@@ -123,6 +137,37 @@ fn tell_apart(
         of_jobs.push(OF_JOBS.map(|key| (key, values.next().unwrap_or_default())));
     }
     role.tell_apart((template, namespace), &of_jobs, shared);
+    let Some(level) = own_level else { return };
+    for (job, [.., (_, name)]) in role.apart.iter_mut().zip(&of_jobs) {
+        let mut shape = PodShape::clone(&job.shape);
+        let mut wants = shape.neighbours.as_deref().cloned().unwrap_or_default();
+        let (near, away) = alone_in(level, name);
+        wants.affinity.push(near);
+        wants.anti_affinity.push(away);
+        shape.neighbours = Some(Arc::new(wants));
+        job.shape = shared.shapes.of(shape);
+    }
+}
+
+/// What pods of a Job want that has domains of a level to itself: each other, and no pod of another
+/// Job of any JobSet. The first pod of each Job gets such terms from its controller, by a hash that
+/// only those have; the others are pinned to the domain of that one.
+fn alone_in(level: &str, job: &str) -> (PeerTerm, PeerTerm) {
+    let requires = |key: &str, operator, values| Requirement { key: key.into(), operator, values };
+    let term = |labels| PeerTerm {
+        key: level.into(),
+        peers: PeerSelector {
+            namespaces: Vec::new(),
+            namespace_selector: Some(Vec::new()),
+            labels: Some(labels),
+        },
+    };
+    let own = requires(keys::JOB_NAME, Operator::In, vec![job.into()]);
+    let others = vec![
+        requires(keys::JOBSET_NAME, Operator::Exists, Vec::new()),
+        requires(keys::JOB_NAME, Operator::NotIn, vec![job.into()]),
+    ];
+    (term(vec![own]), term(others))
 }
 
 /// Whether a text stands anywhere in a value.
@@ -251,16 +296,40 @@ mod tests {
         };
         let apart = roles(keys::JOB_NAME).swap_remove(0);
         let kinds = apart.kinds();
-        let told: Vec<(&str, u32)> =
-            kinds.iter().map(|(name, _, _, count)| (&**name, *count)).collect();
-        assert_eq!(told, [("w-0", 3), ("w-1", 3)]);
-        assert_ne!(kinds[0].2, kinds[1].2, "each is near its own");
+        let told: Vec<(&str, u32, u32)> =
+            kinds.iter().map(|it| (&*it.name, it.before, it.count)).collect();
+        assert_eq!(told, [("w-0", 0, 3), ("w-1", 3, 3)]);
+        assert_ne!(kinds[0].shape, kinds[1].shape, "each is near its own");
         let one = |labels: &[(Text, Text)]| {
             let named = labels.iter().find(|(key, _)| **key == *keys::JOB_NAME);
             named.map(|(_, value)| value.to_string())
         };
-        assert_eq!(one(&kinds[1].1[..]).as_deref(), Some("s-w-1"));
+        assert_eq!(one(&kinds[1].labels[..]).as_deref(), Some("s-w-1"));
         let alike = roles(keys::JOBSET_NAME).swap_remove(0);
-        assert_eq!((alike.kinds().len(), alike.kinds()[0].3), (1, 6));
+        assert_eq!((alike.kinds().len(), alike.kinds()[0].count), (1, 6));
+    }
+
+    #[test]
+    fn jobs_that_have_a_level_to_themselves_shun_those_of_others() {
+        let key = keys::JOBSET_EXCLUSIVE;
+        let exclusive = json!({ key: "rack" });
+        let pods = json!({ "spec": { "containers": [{ "name": "c" }] } });
+        let job =
+            json!({ "name": "w", "replicas": 2, "template": { "spec": { "template": pods } } });
+        let mut set = json!({ "metadata": { "name": "s", "annotations": exclusive },
+            "spec": { "replicatedJobs": [job] } });
+        let roles = |set: &Value| {
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            read(Part::whole(set), &mut fields, &mut Shared::default()).expect("read").roles
+        };
+        let told = roles(&set);
+        let kinds = told[0].kinds();
+        assert_eq!(kinds.len(), 2);
+        let wants = kinds[1].shape.neighbours.as_ref().expect("terms");
+        let (near, away) = alone_in("rack", "s-w-1");
+        assert_eq!((&wants.affinity[..], &wants.anti_affinity[..]), (&[near][..], &[away][..]));
+        set["metadata"]["annotations"][keys::JOBSET_LABELLED] = json!("true");
+        let labelled = roles(&set);
+        assert_eq!(labelled[0].kinds().len(), 1, "its nodes are labelled for it");
     }
 }
