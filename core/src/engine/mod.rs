@@ -284,8 +284,13 @@ impl Engine {
         } else if heads_changed {
             self.wake_those_behind_heads();
         }
-        let mut arrived: Vec<WorkloadIdx> =
-            changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload).collect();
+        self.send_arrived(now, &changes.arrived);
+    }
+
+    /// Binds pods that came for places kept for them, where their nodes take them.
+    fn send_arrived(&mut self, now: Time, pods: &[PodIdx]) {
+        let of = pods.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
+        let mut arrived: Vec<WorkloadIdx> = of.collect();
         arrived.extend(std::mem::take(&mut self.unsent_while_stopped));
         arrived.sort_unstable();
         arrived.dedup();

@@ -383,10 +383,8 @@ impl ClusterState {
         kept: &mut Vec<PodIdx>,
     ) {
         let sets = owner.pod_sets.iter();
-        let all = sets.flat_map(|set| {
-            let number = move |at: u32| (set, set.before.saturating_add(at));
-            (0..set.count).map(number)
-        });
+        let numbers = |set: &OwnerPodSet| set.before..set.before.saturating_add(set.count);
+        let all = sets.flat_map(|set| numbers(set).map(move |number| (set, number)));
         let mut sets: Vec<(&OwnerPodSet, u32)> = all.rev().take(count).collect();
         sets.reverse();
         let shapes: Vec<ShapeIdx> =

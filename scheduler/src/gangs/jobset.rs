@@ -4,9 +4,10 @@
 //! that come later are only made once the first run, so each such role is a gang of its own.
 //! Where each Job has a domain to itself (`exclusive-topology`), its first pod chooses it, and the
 //! others are only made once that one has a node: those first pods start together, the others
-//! join them. While the set is suspended all pods of a Job are taken to want such a domain. Pods are
-//! taken to have the labels that they will get; those of one Job only where something reads them.
-//! (jobset.sigs.k8s.io: `startupPolicy`, `dependsOn`; `restart-attempt` tells one try from the next.)
+//! join them. While the set is suspended all pods of a Job are taken to want such a domain. They
+//! are taken to have the labels that they will get; those of one Job only where something reads
+//! them. (jobset.sigs.k8s.io: `startupPolicy`, `dependsOn`; `restart-attempt` tells one try from
+//! the next.)
 
 use std::sync::Arc;
 
@@ -141,7 +142,7 @@ fn tell_apart(
     for (job, [.., (_, name)]) in role.apart.iter_mut().zip(&of_jobs) {
         let mut shape = PodShape::clone(&job.shape);
         let mut wants = shape.neighbours.as_deref().cloned().unwrap_or_default();
-        let (near, away) = alone_in(level, name);
+        let (near, away) = alone_in(level, (namespace, name.as_str()));
         wants.affinity.push(near);
         wants.anti_affinity.push(away);
         shape.neighbours = Some(Arc::new(wants));
@@ -152,22 +153,25 @@ fn tell_apart(
 /// What pods of a Job want that has domains of a level to itself: each other, and no pod of another
 /// Job of any JobSet. The first pod of each Job gets such terms from its controller, by a hash that
 /// only those have; the others are pinned to the domain of that one.
-fn alone_in(level: &str, job: &str) -> (PeerTerm, PeerTerm) {
+fn alone_in(level: &str, (namespace, job): (&Text, &str)) -> (PeerTerm, PeerTerm) {
     let requires = |key: &str, operator, values| Requirement { key: key.into(), operator, values };
-    let term = |labels| PeerTerm {
-        key: level.into(),
-        peers: PeerSelector {
-            namespaces: Vec::new(),
-            namespace_selector: Some(Vec::new()),
-            labels: Some(labels),
-        },
-    };
     let own = requires(keys::JOB_NAME, Operator::In, vec![job.into()]);
+    let own = PeerSelector {
+        namespaces: vec![namespace.clone()],
+        namespace_selector: None,
+        labels: Some(vec![own]),
+    };
     let others = vec![
         requires(keys::JOBSET_NAME, Operator::Exists, Vec::new()),
         requires(keys::JOB_NAME, Operator::NotIn, vec![job.into()]),
     ];
-    (term(vec![own]), term(others))
+    let others = PeerSelector {
+        namespaces: Vec::new(),
+        namespace_selector: Some(Vec::new()),
+        labels: Some(others),
+    };
+    let term = |peers| PeerTerm { key: level.into(), peers };
+    (term(own), term(others))
 }
 
 /// Whether a text stands anywhere in a value.
@@ -326,7 +330,7 @@ mod tests {
         let kinds = told[0].kinds();
         assert_eq!(kinds.len(), 2);
         let wants = kinds[1].shape.neighbours.as_ref().expect("terms");
-        let (near, away) = alone_in("rack", "s-w-1");
+        let (near, away) = alone_in("rack", (&"team".into(), "s-w-1"));
         assert_eq!((&wants.affinity[..], &wants.anti_affinity[..]), (&[near][..], &[away][..]));
         set["metadata"]["annotations"][keys::JOBSET_LABELLED] = json!("true");
         let labelled = roles(&set);
