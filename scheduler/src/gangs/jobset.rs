@@ -51,7 +51,7 @@ pub fn read(
         let group = job.at("groupName").as_str().unwrap_or("default");
         let added = Labels { name, replicas, all_jobs, first, restarts, group }.of(part);
         let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
-        let mut role = Role::of(name, (template, &fields.namespace, &added), pods, shared)?;
+        let mut role = Role::of(name, (template, &fields.namespace, &added[..]), pods, shared)?;
         (role.jobs, role.least) = (replicas, replicas.saturating_mul(pods));
         role.firsts = all_choose || chooses(&job, "template.metadata.annotations");
         let own = role.firsts.then(|| level_of(part, job)).flatten();

@@ -37,7 +37,7 @@ pub fn read(
         let template = Part { value: replicas.at("template"), path: &at };
         let name = name.to_lowercase();
         let added = labels(kind, part, &name);
-        let mut role = Role::of(&name, (template, &fields.namespace, &added), count, shared)?;
+        let mut role = Role::of(&name, (template, &fields.namespace, &added[..]), count, shared)?;
         if waits && &*role.name == "launcher" {
             role.quorum = Quorum::Late;
         }

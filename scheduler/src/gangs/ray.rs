@@ -75,7 +75,7 @@ fn roles(
     let head = Part { value: cluster.at("headGroupSpec.template"), path: &at };
     let added = labels(called, HEAD, HEAD_GROUP);
     let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
-    let mut roles = vec![Role::of(HEAD, (head, &fields.namespace, &added), 1, shared)?];
+    let mut roles = vec![Role::of(HEAD, (head, &fields.namespace, &added[..]), 1, shared)?];
     let scales = fields.flag(cluster, "enableInTreeAutoscaling");
     for (value, path) in fields.list(cluster, "workerGroupSpecs") {
         let group = Part { value, path: &path };
@@ -92,7 +92,7 @@ fn roles(
         let template = Part { value: group.at("template"), path: &at };
         let added = labels(called, "worker", name);
         let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
-        let mut role = Role::of(name, (template, &fields.namespace, &added), hosts, shared)?;
+        let mut role = Role::of(name, (template, &fields.namespace, &added[..]), hosts, shared)?;
         role.jobs = replicas;
         role.least = if scales { least.min(replicas) } else { replicas }.saturating_mul(hosts);
         roles.push(role);
