@@ -233,6 +233,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         pod_sets: vec![OwnerPodSet {
             name: text("main"),
             count: pods,
+            before: 0,
             shape: shape.clone(),
             roles: None,
         }],

@@ -47,7 +47,7 @@ fn using(name: &str) -> Arc<PodShape> {
     let claims = vec![ClaimUse { claim: key(name), made_for: None }];
     Arc::new(PodShape {
         requests: amounts(&[(GPU, 1)]),
-        volumes: Some(Arc::new(PodVolumes { claims, disks: Vec::new() })),
+        volumes: Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() })),
         ..PodShape::default()
     })
 }

@@ -15,7 +15,7 @@ use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::Text;
-use crate::model::pod::Binding;
+use crate::model::pod::{Binding, Takeover};
 use crate::plan::{Action, EffectId, EffectResult, State};
 use crate::time::{Span, Time};
 
@@ -174,7 +174,10 @@ impl Engine {
                 false if self.fell_apart(workload) => {
                     self.send_back_at_once(now, workload, "members are gone".into());
                 }
-                false => self.send_prepared(now, workload),
+                false => match self.first_refused(workload) {
+                    Some(failure) => self.send_back_at_once(now, workload, failure),
+                    None => self.send_prepared(now, workload),
+                },
             }
         }
     }
@@ -196,12 +199,13 @@ impl Engine {
         }
     }
 
-    /// A place that a pod was to have is free again.
+    /// A place that a pod was to have is free again: it waits for another as any member does.
     pub(super) fn give_up_place(&mut self, pod: PodIdx, changes: &mut Changes) {
         self.state.release(pod, changes);
         self.state.pods[pod].binding = Binding::None;
         self.state.pods[pod].bound_at = None;
         self.state.pods[pod].note = None;
+        self.state.pods[pod].takeover = Takeover::Over;
     }
 
     /// A resumed owner did not come up: its places are free again.

@@ -40,6 +40,7 @@ mod news;
 mod overdue;
 mod positions;
 mod readiness;
+mod refused;
 mod remedies;
 pub(crate) mod reservations;
 mod spending;
@@ -283,8 +284,13 @@ impl Engine {
         } else if heads_changed {
             self.wake_those_behind_heads();
         }
-        let mut arrived: Vec<WorkloadIdx> =
-            changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload).collect();
+        self.send_arrived(now, &changes.arrived);
+    }
+
+    /// Binds pods that came for places kept for them, where their nodes take them.
+    fn send_arrived(&mut self, now: Time, pods: &[PodIdx]) {
+        let of = pods.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
+        let mut arrived: Vec<WorkloadIdx> = of.collect();
         arrived.extend(std::mem::take(&mut self.unsent_while_stopped));
         arrived.sort_unstable();
         arrived.dedup();
@@ -294,7 +300,9 @@ impl Engine {
                 self.unsent_while_stopped.insert(workload);
                 continue;
             }
-            self.send(now, workload);
+            if self.let_refused_go(now, workload) {
+                self.send(now, workload);
+            }
             self.state.keep_state(workload);
         }
     }

@@ -91,7 +91,7 @@ impl Engine {
         Ok(true)
     }
 
-    fn node_is_gone(&self, node: NodeIdx) -> Text {
+    pub(super) fn node_is_gone(&self, node: NodeIdx) -> Text {
         format!("node {} is gone", self.state.room.node(node).name).into()
     }
 

@@ -13,7 +13,7 @@ use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape, Text,
 };
-use crate::model::pod::{Binding, Pod};
+use crate::model::pod::{Binding, Pod, Takeover};
 use crate::model::state::ClusterState;
 use crate::model::volumes::Choices;
 use crate::model::workload::{Assignment, SetAssignment, WorkloadId};
@@ -326,6 +326,7 @@ impl ClusterState {
             workload: None,
             place: None,
             binding: Binding::None,
+            takeover: Takeover::Open,
             claims: None,
         });
         self.pod_by_uid.insert(facts.uid.clone(), index);

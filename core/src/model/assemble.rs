@@ -14,7 +14,7 @@ use crate::model::input::{
     EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodPhase, Rank, Roles,
     Text,
 };
-use crate::model::pod::{Binding, Pod, by_number};
+use crate::model::pod::{Binding, Pod, Takeover, by_number};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
 use crate::plan::State;
@@ -294,12 +294,8 @@ impl ClusterState {
         }
     }
 
-    /// Pods of a resumed owner take over the places kept for them: those of their own shape, else
-    /// of shapes that ask the same (an API server adds tolerations, say, that no template has); of
-    /// these that of their number, in whatever order they come, since neighbours are near each
-    /// other.
-    /// A pod that was made to ask something else gets no place for it; it queues as it is. Where
-    /// roles have minimums a place is kept for one of its role.
+    /// Pods of a resumed owner take over the places kept for them. A pod that was made to ask
+    /// something else gets no place for it; it queues as it is.
     fn take_over(
         &mut self,
         workload: WorkloadIdx,
@@ -308,40 +304,60 @@ impl ClusterState {
         changes: &mut Changes,
     ) {
         for &pod in real {
-            let (shape, holds) = (self.pods[pod].shape, self.pods[pod].holds);
             let settles = changes.to_settle.contains_key(&pod);
-            if kept.is_empty() || settles || !self.pods[pod].needs_place() {
+            let waits = self.pods[pod].needs_place() && self.pods[pod].takeover != Takeover::Over;
+            if kept.is_empty() || settles || !waits {
                 continue;
             }
-            let role = self.pods[pod].role();
-            let placed = |held: &Pod| {
-                let of = held.role();
-                held.place.is_some() && (of.is_none() || role.is_none() || of == role)
-            };
-            let same = |held: &PodIdx| {
-                let held = &self.pods[*held];
-                placed(held) && held.shape == shape
-            };
-            let alike = |held: &PodIdx| {
-                let held = &self.pods[*held];
-                placed(held) && held.holds == holds
-            };
-            let rank = self.pods[pod].rank;
-            let own = |held: &PodIdx| rank != Rank::None && self.pods[*held].rank == rank;
-            let first = |fits: &dyn Fn(&PodIdx) -> bool| {
-                let of_number = kept.iter().position(|held| own(held) && fits(held));
-                of_number.or_else(|| kept.iter().position(fits))
-            };
-            let Some(at) = first(&same).or_else(|| first(&alike)) else { continue };
+            let Some(at) = self.kept_for_one(pod, kept) else { continue };
             let held = kept.remove(at);
-            let node = self.pods[held].place.expect("checked above");
-            self.charge_alike(workload, self.pods[held].shape, shape);
+            let node = self.pods[held].place.expect("only such are found");
+            let (shape, planned) = (self.pods[pod].shape, self.pods[held].shape);
+            self.charge_alike(workload, planned, shape);
             changes.chosen.extend(self.unsettle(held));
             self.hand_bill(held, pod);
             self.drop_kept(held, changes);
+            let facts = |shape: ShapeIdx| &self.room.shape(shape).facts;
+            let alike = shape == planned || facts(shape).stands_as(facts(planned));
+            self.pods[pod].takeover = if alike { Takeover::Open } else { Takeover::Unlike };
             changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
         }
+    }
+
+    /// Which of the kept places is for a pod: of those that hold as much, and where roles have
+    /// minimums are for its role, that of the shape which differs least from its own (a webhook
+    /// may change pods, and templates say nothing of it); of these that of its number, in whatever
+    /// order pods come, since neighbours are near each other.
+    fn kept_for_one(&self, pod: PodIdx, kept: &[PodIdx]) -> Option<usize> {
+        let pod = &self.pods[pod];
+        let (role, own) = (pod.role(), &self.room.shape(pod.shape).facts);
+        let mut last: Option<(ShapeIdx, u32)> = None;
+        let mut best: Option<((u32, bool), usize)> = None;
+        for (at, held) in kept.iter().enumerate() {
+            let held = &self.pods[*held];
+            let of = held.role();
+            let fits = held.place.is_some()
+                && held.holds == pod.holds
+                && (of.is_none() || role.is_none() || of == role);
+            if !fits {
+                continue;
+            }
+            let unlike = match last {
+                Some((shape, known)) if shape == held.shape => known,
+                _ => own.differences(&self.room.shape(held.shape).facts),
+            };
+            last = Some((held.shape, unlike));
+            let numbered = pod.rank != Rank::None;
+            let found = (unlike, numbered && held.rank != pod.rank);
+            if best.is_none_or(|(least, _)| found < least) {
+                best = Some((found, at));
+            }
+            if found == (0, false) {
+                break;
+            }
+        }
+        best.map(|(_, at)| at)
     }
 
     /// Members of one shape hold quota with the flavors that another was admitted with.
@@ -370,7 +386,8 @@ impl ClusterState {
         kept: &mut Vec<PodIdx>,
     ) {
         let sets = owner.pod_sets.iter();
-        let all = sets.flat_map(|set| (0..set.count).map(move |number| (set, number)));
+        let numbers = |set: &OwnerPodSet| set.before..set.before.saturating_add(set.count);
+        let all = sets.flat_map(|set| numbers(set).map(move |number| (set, number)));
         let mut sets: Vec<(&OwnerPodSet, u32)> = all.rev().take(count).collect();
         sets.reverse();
         let shapes: Vec<ShapeIdx> =
@@ -425,6 +442,7 @@ impl ClusterState {
                 workload: Some(workload),
                 place: None,
                 binding: Binding::Kept,
+                takeover: Takeover::Open,
                 claims: None,
             }));
         }

@@ -70,8 +70,22 @@ pub struct Pod {
     pub place: Option<NodeIdx>,
     /// How far binding got.
     pub binding: Binding,
+    /// What it has to do with places that are kept for pods of its owner.
+    pub takeover: Takeover,
     /// Names of its claims on devices, where it has any.
     pub claims: Option<Arc<Vec<Text>>>,
+}
+
+/// What a pod has to do with places that are kept for pods of its resumed owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Takeover {
+    /// It may take one over, or has that of its shape.
+    #[default]
+    Open,
+    /// It has one that was kept for another shape: its node is still to be asked.
+    Unlike,
+    /// It gave a place up, and takes over none that is kept.
+    Over,
 }
 
 /// How far the binding of a pod got.

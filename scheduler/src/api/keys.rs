@@ -110,6 +110,30 @@ pub const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 pub const VOLCANO_GROUP_OWN: &str = "scheduling.volcano.sh/group-name";
 /// Role of a pod in a PodGroup of Volcano; annotation.
 pub const VOLCANO_TASK: &str = "volcano.sh/task-spec";
+/// The Job that made a pod, by name; label.
+pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// The same, as Jobs have said it from the beginning.
+pub const JOB_NAME_OLD: &str = "job-name";
+/// JobSet of a pod; label.
+pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+/// The same by uid; label.
+pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+/// Jobs of the role of a pod of a JobSet; label.
+pub const JOBSET_ROLE_JOBS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
+/// Jobs of a JobSet; label.
+pub const JOBSET_JOBS: &str = "jobset.sigs.k8s.io/global-replicas";
+/// Group of roles of a JobSet; label.
+pub const JOBSET_GROUP: &str = "jobset.sigs.k8s.io/group-name";
+/// Which of the Jobs of a JobSet a pod's is; label.
+pub const JOBSET_JOB_OF_ALL: &str = "jobset.sigs.k8s.io/job-global-index";
+/// Job of Kubeflow's that a pod is of; label.
+pub const KUBEFLOW_JOB: &str = "training.kubeflow.org/job-name";
+/// Role of a pod of such a job; label.
+pub const KUBEFLOW_ROLE: &str = "training.kubeflow.org/replica-type";
+/// `master` or the like, where its kind says so; label.
+pub const KUBEFLOW_DUTY: &str = "training.kubeflow.org/job-role";
+/// Which controller makes the pods of such a job; label.
+pub const KUBEFLOW_OPERATOR: &str = "training.kubeflow.org/operator-name";
 /// Role of a pod of a JobSet; label.
 pub const JOBSET_ROLE: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 /// Try of a JobSet that a pod belongs to; label.
@@ -130,6 +154,12 @@ pub const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
 pub const LWS_LEADER: &str = "leaderworkerset.sigs.k8s.io/leader-name";
 /// Level of which each group of a LeaderWorkerSet has a domain to itself; annotation.
 pub const LWS_EXCLUSIVE: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";
+/// RayCluster of a pod; label.
+pub const RAY_CLUSTER: &str = "ray.io/cluster";
+/// That a pod is one of a RayCluster; label.
+pub const RAY_NODE: &str = "ray.io/is-ray-node";
+/// RayCluster and node type in one; label.
+pub const RAY_IDENTIFIER: &str = "ray.io/identifier";
 /// `head` or `worker` of a RayCluster; label.
 pub const RAY_NODE_TYPE: &str = "ray.io/node-type";
 /// Group of workers of a RayCluster; label.

@@ -14,7 +14,7 @@ use capstan_core::time::Time;
 
 use super::devices::{Claimant, PodClaimDraft};
 use super::directory::{Directory, Owner};
-use super::gang::GangDraft;
+use super::gang::{Alike, GangDraft};
 use super::group::{GroupDraft, GroupSays};
 use super::job::JobDraft;
 use super::marks::Marks;
@@ -147,6 +147,7 @@ impl Facts<'_> {
             pod_sets: vec![OwnerPodSet {
                 name: self.shared.texts.text("main"),
                 count,
+                before: 0,
                 shape,
                 roles: None,
             }],
@@ -233,18 +234,20 @@ impl Facts<'_> {
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
         for role in gang.together() {
-            let of = (&gang.of.namespace, false);
-            let shape = self.with_ranges(&role.shape, of, Some(&role.contents));
-            let shape = self.with_runtime(&shape, role.runtime.as_deref());
+            let namespace = &gang.of.namespace;
             let marks: Vec<&Marks> = [&[&*role.template][..], owners].concat();
-            let set_group = wishes::set_group(&marks);
-            let shape = with_asked(&shape, &Asked { set_group, ..asked.clone() }, self.shared);
+            let asked = Asked { set_group: wishes::set_group(&marks), ..asked.clone() };
             let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
-            let shape = self.seen_by_others(&shape, (&gang.of.namespace, &role.labels), ours);
-            let shape = self.with_template_claims(shape, &role.claims, &gang.of.namespace);
-            let count = if made { role.count() } else { 0 };
             let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
-            sets.push(OwnerPodSet { name: role.name.clone(), count, shape, roles });
+            for Alike { name, labels, shape, before, count } in role.kinds() {
+                let shape = self.with_ranges(shape, (namespace, false), Some(&role.contents));
+                let shape = self.with_runtime(&shape, role.runtime.as_deref());
+                let shape = with_asked(&shape, &asked, self.shared);
+                let shape = self.seen_by_others(&shape, (namespace, labels), ours);
+                let shape = self.with_template_claims(shape, &role.claims, namespace);
+                let count = if made { count } else { 0 };
+                sets.push(OwnerPodSet { name, count, before, shape, roles: roles.clone() });
+            }
             let (of_role, never_preempts) = self.rank(&role.ranked);
             priority = priority.max(of_role);
             never |= never_preempts;

@@ -20,7 +20,7 @@ use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::Holder;
-use super::{Refusal, devices, neighbours, note, requests, storage, time};
+use super::{Refusal, devices, neighbours, note, requests, selector, storage, time};
 use crate::api::keys;
 use crate::api::meta::SlimMeta;
 use crate::api::pod::{PodStatus, PodTemplate};
@@ -136,6 +136,8 @@ pub struct Role {
     pub quorum: Quorum,
     /// Labels of its pods.
     pub labels: Pairs,
+    /// The pods of each of its Jobs, where these differ in more than their names; else none.
+    pub apart: Vec<OfJob>,
     /// Our labels and annotations on its template.
     pub template: Arc<Marks>,
     /// Who schedules its pods.
@@ -150,6 +152,30 @@ pub struct Role {
     pub claims: Option<Arc<Vec<PodClaimDraft>>>,
     /// How its pods are ranked.
     pub ranked: Ranked,
+}
+
+/// Pods of one Job of a role, some term of which reads what tells its Jobs apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfJob {
+    /// Their labels.
+    pub labels: Pairs,
+    /// Their shape.
+    pub shape: Arc<PodShape>,
+}
+
+/// Pods of a role that are of one kind.
+#[derive(Clone, Debug)]
+pub struct Alike<'a> {
+    /// What they are called together.
+    pub name: Text,
+    /// Their labels.
+    pub labels: &'a Pairs,
+    /// Their shape.
+    pub shape: &'a Arc<PodShape>,
+    /// Pods of the role before them.
+    pub before: u32,
+    /// How many they are.
+    pub count: u32,
 }
 
 /// With whom the pods of a role start. Pods that are only made once others run must not be waited
@@ -261,6 +287,47 @@ impl GangDraft {
 }
 
 impl Role {
+    /// Tells its Jobs apart by labels that each of them gives to its pods.
+    pub fn tell_apart(
+        &mut self,
+        (template, namespace): (Part<'_>, &Text),
+        of_jobs: &[[(&str, String); 4]],
+        shared: &mut Shared,
+    ) {
+        let found: Result<PodTemplate, _> = decode::lenient(template.value);
+        let Ok(found) = found else { return };
+        for added in of_jobs {
+            let mut labels = self.labels.to_vec();
+            for (key, value) in added {
+                if labels.iter().all(|(known, _)| **known != **key) {
+                    labels.push((shared.texts.text(key), shared.texts.text(value)));
+                }
+            }
+            labels.sort();
+            let labels = shared.labels.list(&labels);
+            let neighbours = neighbours::of(&found.spec, namespace, &labels);
+            let shape = PodShape { neighbours, ..PodShape::clone(&self.shape) };
+            self.apart.push(OfJob { labels, shape: shared.shapes.of(shape) });
+        }
+    }
+
+    /// Its pods, those together that are of one kind.
+    pub fn kinds(&self) -> Vec<Alike<'_>> {
+        if self.apart.is_empty() {
+            let (name, count) = (self.name.clone(), self.count());
+            let (labels, shape) = (&self.labels, &self.shape);
+            return vec![Alike { name, labels, shape, before: 0, count }];
+        }
+        let jobs = self.apart.iter().zip(0_u32..).map(|(job, at)| Alike {
+            name: format!("{}-{at}", self.name).into(),
+            labels: &job.labels,
+            shape: &job.shape,
+            before: at.saturating_mul(self.pods),
+            count: self.pods,
+        });
+        jobs.collect()
+    }
+
     /// Pods in all.
     pub fn count(&self) -> u32 {
         self.jobs.saturating_mul(self.pods)
@@ -276,10 +343,11 @@ impl Role {
         self.least.min(self.first())
     }
 
-    /// A role with one group of so many pods, all of which must run.
+    /// A role with one group of so many pods, all of which must run. Its controller adds labels to
+    /// those of its template: none of these is known where its value is empty.
     pub fn of(
         name: &str,
-        (template, namespace): (Part<'_>, &Text),
+        (template, namespace, added): (Part<'_>, &Text, &[(&str, &str)]),
         count: u32,
         shared: &mut Shared,
     ) -> Result<Role, Vec<Refusal>> {
@@ -297,7 +365,12 @@ impl Role {
         pod::refuse(&found.spec, &template.path_of("spec"))?;
         let mut shape = pod::shape(&found.spec);
         shape.requests = requests::of_pod(&found.spec, &PodStatus::default()).effective();
-        let labels = shared.labels_of(found.metadata.labels.as_ref());
+        selector::add_default_tolerations(&mut shape.tolerations);
+        let mut labels = found.metadata.labels.clone().unwrap_or_default();
+        for (key, value) in added.iter().filter(|(_, value)| !value.is_empty()) {
+            labels.entry((*key).to_owned()).or_insert_with(|| (*value).to_owned());
+        }
+        let labels = shared.labels_of(Some(&labels));
         shape.neighbours = neighbours::of(&found.spec, namespace, &labels);
         let holder = Holder { namespace, pod: None };
         shape.volumes = storage::of_pod(&found.spec.volumes, &holder, shared);
@@ -313,6 +386,7 @@ impl Role {
             done: 0,
             quorum: Quorum::Together,
             labels,
+            apart: Vec::new(),
             template: shared.marks_of_pod(&found.metadata, &found.spec),
             scheduler: found.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
             shape: shared.shapes.of(shape),

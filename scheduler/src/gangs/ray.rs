@@ -29,6 +29,8 @@ use crate::convert::sharing::Shared;
 
 /// The role of the head.
 const HEAD: &str = "head";
+/// What KubeRay calls its group.
+const HEAD_GROUP: &str = "headgroup";
 
 /// What a RayCluster or RayJob says.
 pub fn read(
@@ -42,7 +44,13 @@ pub fn read(
         _ => ("spec", "status"),
     };
     let workers = fields.count(part, &format!("{status}.availableWorkerReplicas"));
-    let roles = roles(Part { value: part.at(spec), path: spec }, fields, shared)?;
+    // The cluster of a RayJob is called what its controller thinks of.
+    let name = match kind {
+        Kind::RayJob => "status.rayClusterName",
+        _ => "metadata.name",
+    };
+    let name = part.at(name).as_str().unwrap_or_default();
+    let roles = roles(name, Part { value: part.at(spec), path: spec }, fields, shared)?;
     Ok(Says {
         minimums: minimums(&roles),
         roles,
@@ -55,6 +63,7 @@ pub fn read(
 
 /// Head and groups of workers; nothing where a RayJob uses a cluster that is there.
 fn roles(
+    called: &str,
     cluster: Part<'_>,
     fields: &mut Fields,
     shared: &mut Shared,
@@ -64,7 +73,9 @@ fn roles(
     }
     let at = cluster.path_of("headGroupSpec.template");
     let head = Part { value: cluster.at("headGroupSpec.template"), path: &at };
-    let mut roles = vec![Role::of(HEAD, (head, &fields.namespace), 1, shared)?];
+    let added = labels(called, HEAD, HEAD_GROUP);
+    let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
+    let mut roles = vec![Role::of(HEAD, (head, &fields.namespace, &added[..]), 1, shared)?];
     let scales = fields.flag(cluster, "enableInTreeAutoscaling");
     for (value, path) in fields.list(cluster, "workerGroupSpecs") {
         let group = Part { value, path: &path };
@@ -79,12 +90,31 @@ fn roles(
         let hosts = fields.above_zero(group, "numOfHosts").unwrap_or(1);
         let at = group.path_of("template");
         let template = Part { value: group.at("template"), path: &at };
-        let mut role = Role::of(name, (template, &fields.namespace), hosts, shared)?;
+        let added = labels(called, "worker", name);
+        let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
+        let mut role = Role::of(name, (template, &fields.namespace, &added[..]), hosts, shared)?;
         role.jobs = replicas;
         role.least = if scales { least.min(replicas) } else { replicas }.saturating_mul(hosts);
         roles.push(role);
     }
     Ok(roles)
+}
+
+/// Labels that KubeRay gives to the pods of a group, those that it numbers apart; empty: unknown.
+fn labels(cluster: &str, node_type: &str, group: &str) -> [(&'static str, String); 7] {
+    let identifier = match cluster {
+        "" => String::new(),
+        cluster => format!("{cluster}-{node_type}"),
+    };
+    [
+        (keys::RAY_NODE, "yes".to_owned()),
+        (keys::RAY_CLUSTER, cluster.to_owned()),
+        (keys::RAY_NODE_TYPE, node_type.to_owned()),
+        (keys::RAY_GROUP, group.to_owned()),
+        (keys::RAY_IDENTIFIER, identifier),
+        ("app.kubernetes.io/name", "kuberay".to_owned()),
+        ("app.kubernetes.io/created-by", "kuberay-operator".to_owned()),
+    ]
 }
 
 /// How many of each role must run together; `None`: there are no roles.
@@ -127,4 +157,47 @@ pub fn in_role(
     let hosts = role.map_or(1, |role| role.pods);
     let replica = (hosts > 1).then_some(Replica { name: replica, size: hosts });
     Some(Arc::new(Roles { own: Some(own), least: stated, replica }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn groups_have_the_labels_that_their_pods_will_have() {
+        let template = |labels: Value| {
+            json!({ "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "c" }] } })
+        };
+        let spec = json!({
+            "headGroupSpec": { "template": template(json!({ "app.kubernetes.io/name": "own" })) },
+            "workerGroupSpecs": [{ "groupName": "gpus", "template": template(json!({})) }],
+        });
+        let read = |kind: Kind, object: &Value| {
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            let says = read(kind, Part::whole(object), &mut fields, &mut Shared::default());
+            says.expect("read").roles
+        };
+        let has = |role: &Role, key: &str| {
+            let found = role.labels.iter().find(|(known, _)| **known == *key);
+            found.map(|(_, value)| value.to_string()).unwrap_or_default()
+        };
+        let cluster = json!({ "metadata": { "name": "r" }, "spec": spec });
+        let roles = read(Kind::RayCluster, &cluster);
+        for (key, head, workers) in [
+            (keys::RAY_NODE, "yes", "yes"),
+            (keys::RAY_CLUSTER, "r", "r"),
+            (keys::RAY_NODE_TYPE, "head", "worker"),
+            (keys::RAY_GROUP, "headgroup", "gpus"),
+            (keys::RAY_IDENTIFIER, "r-head", "r-worker"),
+            ("app.kubernetes.io/name", "own", "kuberay"),
+        ] {
+            assert_eq!([has(&roles[0], key), has(&roles[1], key)], [head, workers], "{key}");
+        }
+        let job = json!({ "metadata": { "name": "j" }, "spec": { "rayClusterSpec": spec } });
+        let roles = read(Kind::RayJob, &job);
+        let known = [keys::RAY_CLUSTER, keys::RAY_GROUP].map(|key| has(&roles[1], key));
+        assert_eq!(known, ["", "gpus"], "it is not called anything yet");
+    }
 }

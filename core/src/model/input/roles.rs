@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Text;
+use super::{PodShape, Text};
 
 /// What a gang's source says of its roles, as one member sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,21 @@ pub struct Roles {
     pub least: Arc<BTreeMap<Text, u32>>,
     /// Members of its role that are of use only together, this one among them.
     pub replica: Option<Replica>,
+}
+
+/// One template of an owner, or what one kind of pods is of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnerPodSet {
+    /// Name of the set (`main` for a Job).
+    pub name: Text,
+    /// Pods that it makes.
+    pub count: u32,
+    /// Pods of the same template in the sets before it.
+    pub before: u32,
+    /// Their shape.
+    pub shape: Arc<PodShape>,
+    /// What its pods say of roles, where the owner states minimums of those.
+    pub roles: Option<Arc<Roles>>,
 }
 
 /// Where a pod stands among those that are made from the same template.
