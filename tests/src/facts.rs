@@ -235,6 +235,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
             count: pods,
             shape: shape.clone(),
             roles: None,
+            late: None,
         }],
         min_member: pods,
         ended: 0,
@@ -243,6 +244,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         admitted: None,
         eviction: None,
         requeued: None,
+        held: None,
     }
 }
 

@@ -45,7 +45,7 @@ pub use queues::{
     LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
-pub use roles::{Rank, Replica, Roles};
+pub use roles::{OwnerPodSet, Rank, Replica, Roles};
 pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
@@ -584,17 +584,6 @@ pub struct OwnerFacts {
     pub eviction: Option<EvictionNote>,
     /// Set by the patch that suspended it last, if we did.
     pub requeued: Option<Box<RequeueNote>>,
-}
-
-/// One template of an owner.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OwnerPodSet {
-    /// Name of the set (`main` for a Job).
-    pub name: Text,
-    /// Pods that it makes.
-    pub count: u32,
-    /// Their shape.
-    pub shape: Arc<PodShape>,
-    /// What its pods say of roles, where the owner states minimums of those.
-    pub roles: Option<Arc<Roles>>,
+    /// Why it is not resumed, whatever else there is.
+    pub held: Option<Held>,
 }

@@ -5,8 +5,9 @@
 //! reserved work, [`vacancy`] quota for members that died; [`bills`] what members cost where they
 //! are, for queues with a quota of money; `apart` knows who may leave a gang that goes on, `roles`
 //! minimums of roles, `surplus` who is too many in a group, `replicas` which members are of use
-//! only together; `nominated` pods of others that may come; [`images`] knows how many nodes have
-//! which, [`volumes`] storage; [`sweep`] forgets what nothing uses any more.
+//! only together, `late` keeps places for members that are made once others run; `nominated` pods
+//! of others that may come; [`images`] knows how many nodes have which, [`volumes`] storage;
+//! [`sweep`] forgets what nothing uses any more.
 
 pub mod adopt;
 mod apart;
@@ -21,6 +22,7 @@ mod holds;
 pub mod ids;
 pub mod images;
 pub mod input;
+mod late;
 mod lifecycle;
 pub mod lookup;
 mod nominated;

@@ -1,9 +1,10 @@
-//! Minimums of a gang's roles, each by itself, and how members of one are told apart.
+//! Minimums of a gang's roles, each by itself, how members of one are told apart, and the pod
+//! sets of which an owner makes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Text;
+use super::{PodShape, Text};
 
 /// What a gang's source says of its roles, as one member sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,4 +36,21 @@ pub struct Replica {
     pub name: Option<Text>,
     /// Members that it has when it is whole; at least one.
     pub size: u32,
+}
+
+/// One template of an owner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnerPodSet {
+    /// Name of the set (`main` for a Job).
+    pub name: Text,
+    /// Pods that it makes.
+    pub count: u32,
+    /// Their shape.
+    pub shape: Arc<PodShape>,
+    /// What its pods say of roles, where the owner states minimums of those.
+    pub roles: Option<Arc<Roles>>,
+    /// Its pods are only made once others of the owner run, or have ended: so many of them ended
+    /// well, as far as the owner has counted them. Their shape names the set
+    /// ([`PodShape::pod_set`]).
+    pub late: Option<u32>,
 }
