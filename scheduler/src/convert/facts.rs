@@ -177,7 +177,7 @@ impl Facts<'_> {
         let chain = gang.chain(&above);
         let mut ignored = owner.ignored.clone();
         let asked = wishes::read(&chain, &mut ignored);
-        let ended = gang.ended(directory).saturating_add(gang.elsewhere(directory));
+        let ended = gang.ended(directory).saturating_add(gang.submitted(directory));
         let (count, here) = (gang.count(), owner.elsewhere.is_none());
         let made = here && count <= MEMBERS_MAX;
         let member = Member {
@@ -243,8 +243,8 @@ impl Facts<'_> {
         (chain, asked): (&[&Marks], &Asked),
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
-        let (owners, elsewhere) = (&chain[1..], gang.elsewhere(self.directory));
-        let least = gang.least(chain, ended.saturating_sub(elsewhere), &mut Vec::new());
+        let (owners, submitted) = (&chain[1..], gang.submitted(self.directory));
+        let least = gang.least(chain, ended.saturating_sub(submitted), &mut Vec::new());
         let comes_late = gang.comes_late();
         let mut roles: Vec<&Role> = gang.members().collect();
         roles.sort_by_key(|role| gang.is_late(role));
@@ -265,7 +265,7 @@ impl Facts<'_> {
             let shape = self.in_set(shape, named.then_some(&role.name));
             let count = if made { role.count() } else { 0 };
             let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
-            let late = gang.is_late(role).then(|| role.done.saturating_add(elsewhere));
+            let late = gang.is_late(role).then(|| role.done.saturating_add(submitted));
             sets.push(OwnerPodSet { name: role.name.clone(), count, shape, roles, late });
             let (of_role, never_preempts) = self.rank(&role.ranked);
             priority = priority.max(of_role);

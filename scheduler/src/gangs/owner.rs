@@ -12,6 +12,7 @@ use super::{Member, count, jobset, late, names, ray, train};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Quorum, Role};
+use crate::convert::job::JobDraft;
 use crate::convert::marks::{Marks, OwnerName};
 
 /// An owner that is a gang.
@@ -207,15 +208,16 @@ impl<'a> Gang<'a> {
         self.members().any(|role| self.is_late(role))
     }
 
-    /// Pods of it that another scheduler places, though that was not known before they were made:
-    /// what submits a RayJob, unless its template is given.
-    pub fn elsewhere(&self, directory: &Directory) -> u32 {
+    /// Pods that are made late and are not waited for any more, as their Job says: what submitted a
+    /// RayJob, or is placed by another scheduler, though no template of its own said so.
+    pub fn submitted(&self, directory: &Directory) -> u32 {
         let submits = self.top.kind == Kind::RayJob && self.comes_late();
         let key: OwnerKey = ("Job".into(), self.top.namespace.clone(), self.top.name.clone());
         let job = directory.owners.get(&key).and_then(|owner| owner.job()).filter(|_| submits);
         let own = |owner: &OwnerName| owner.means(&self.top.uid);
         let job = job.filter(|job| job.owner.as_ref().is_some_and(own));
-        u32::from(job.is_some_and(|job| !job.ours(&directory.scheduler)))
+        let over = |job: &JobDraft| job.succeeded > 0 || !job.ours(&directory.scheduler);
+        u32::from(job.is_some_and(over))
     }
 
     /// Roles that start together.
