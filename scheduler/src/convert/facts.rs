@@ -169,7 +169,8 @@ impl Facts<'_> {
         let topmost = above.first().is_none_or(|owner| owner.gang().is_none());
         let gang = Gang::of(owner, self.directory).filter(|gang| topmost && gang.whole())?;
         // Who places a part of it only must not stop the rest, nor start it.
-        let (directory, scheduler) = (self.directory, &self.directory.scheduler);
+        let directory = self.directory;
+        let scheduler = &directory.scheduler;
         let held = gang.held(scheduler).filter(|_| gang.mixed(scheduler));
         if held.is_some() && !owner.says.suspended {
             return None;
@@ -213,9 +214,7 @@ impl Facts<'_> {
             namespace: owner.namespace.clone(),
             name: owner.name.clone(),
             created: owner.created.unwrap_or(start),
-            ours: (gang.of.ours(&self.directory.scheduler) || held.is_some())
-                && made
-                && (!suspended || queued),
+            ours: (gang.of.ours(scheduler) || held.is_some()) && made && (!suspended || queued),
             suspended,
             incarnation: owner.incarnation.saturating_add(gang.of.says.restarts),
             finished: owner.says.finished.clone(),

@@ -163,7 +163,8 @@ pub enum Quorum {
     Together,
     /// They join those once those run.
     Late,
-    /// By themselves: a gang of their own.
+    /// By themselves: a gang of their own. Of an owner that starts as one they join it once others
+    /// run.
     Apart,
 }
 
