@@ -236,6 +236,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
             before: 0,
             shape: shape.clone(),
             roles: None,
+            late: None,
         }],
         min_member: pods,
         ended: 0,
@@ -244,6 +245,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         admitted: None,
         eviction: None,
         requeued: None,
+        held: None,
     }
 }
 

@@ -38,8 +38,10 @@ impl Engine {
         // How often it failed is forgotten once it runs.
         (entry.requeue.scan, entry.requeue.not_before) = (None, None);
         entry.found_running = false;
+        // Its other pods are there, and its owner runs, where places are for pods that come late.
+        let late = entry.late;
         let kept = entry.members.iter().any(|pod| self.state.pods[*pod].kept());
-        match kept {
+        match kept && !late {
             true => {
                 self.state.workloads[workload].state = State::Resuming;
                 self.resume(now, workload);

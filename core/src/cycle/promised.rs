@@ -270,11 +270,11 @@ impl Engine {
         self.keep_out_while_owed(now, workload);
     }
 
-    /// Members that wait for a place, those that a resumed owner has still to make among them.
+    /// Members that wait for a place, those that an owner has still to make among them.
     pub(super) fn needy(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
         let pods = &self.state.pods;
-        let comes = self.state.workloads[workload].kept_until.is_some();
-        let needy = |pod: &PodIdx| pods[*pod].needs_place() && (comes || !pods[*pod].kept());
+        let keeps = self.state.workloads[workload].keeps();
+        let needy = |pod: &PodIdx| pods[*pod].needs_place() && (keeps || !pods[*pod].kept());
         self.state.unplaced(workload).filter(needy).collect()
     }
 

@@ -382,7 +382,7 @@ impl Engine {
         self.give_up_stale_claim(workload);
         let entry = &self.state.workloads[workload];
         let (state, delay) = (entry.state, entry.requeue.not_before);
-        let comes = entry.kept_until.is_some();
+        let (comes, keeps) = (entry.kept_until.is_some(), entry.keeps());
         let queue = match &entry.queue {
             QueueRef::Unqueued => Some(None),
             QueueRef::Queue(queue) => Some(Some(*queue)),
@@ -422,7 +422,7 @@ impl Engine {
         let holds = matches!(state, State::Running | State::Binding);
         let needy = |pod| {
             let pod: &crate::model::pod::Pod = &self.state.pods[pod];
-            let unbound = pod.binding == Binding::None || comes && pod.kept();
+            let unbound = pod.binding == Binding::None || keeps && pod.kept();
             pod.active() && !pod.gated && !pod.terminating && unbound
         };
         let grows = holds && self.state.unplaced(workload).any(needy);

@@ -11,10 +11,9 @@ use std::sync::{Arc, LazyLock};
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodPhase, Rank, Roles,
-    Text,
+    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, Rank, Roles, Text,
 };
-use crate::model::pod::{Binding, Pod, Takeover, by_number};
+use crate::model::pod::{Pod, Takeover, by_number};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
 use crate::plan::State;
@@ -61,6 +60,7 @@ impl ClusterState {
             stop_refused: None,
             owner_effect: None,
             kept_until: None,
+            late: false,
             dirty: true,
             unordered: true,
             started: false,
@@ -230,12 +230,14 @@ impl ClusterState {
                 let missing = self.not_made_yet(&owner, &real, changes);
                 self.keep_places(workload, &owner, missing, &mut kept);
             }
-            _ => self.drop_all_but(0, &mut kept, changes),
+            Some(owner) => self.keep_late(workload, &owner, &real, &mut kept, changes),
+            None => self.drop_all_but(0, &mut kept, changes),
         }
         self.note_that_pods_came(workload, &real);
         if kept.is_empty() {
             self.workloads[workload].kept_until = None;
         }
+        self.note_late(workload, &kept);
         real.extend(kept);
         self.workloads[workload].members = real;
     }
@@ -276,7 +278,12 @@ impl ClusterState {
 
     /// Pods that an owner still has to make: those beyond the ones that exist and do not end. What
     /// has a gate has no place, and the one that is kept for it stays.
-    fn not_made_yet(&self, owner: &OwnerFacts, real: &[PodIdx], changes: &Changes) -> usize {
+    pub(super) fn not_made_yet(
+        &self,
+        owner: &OwnerFacts,
+        real: &[PodIdx],
+        changes: &Changes,
+    ) -> usize {
         let made = |pod: &&PodIdx| {
             let (entry, settles) = (&self.pods[**pod], changes.to_settle.contains_key(*pod));
             entry.place.is_some() || settles || entry.needs_place()
@@ -286,7 +293,12 @@ impl ClusterState {
     }
 
     /// Gives places up that are kept for pods which will not come: those that are none yet first.
-    fn drop_all_but(&mut self, most: usize, kept: &mut Vec<PodIdx>, changes: &mut Changes) {
+    pub(super) fn drop_all_but(
+        &mut self,
+        most: usize,
+        kept: &mut Vec<PodIdx>,
+        changes: &mut Changes,
+    ) {
         while kept.len() > most {
             let none = kept.iter().rposition(|pod| self.pods[*pod].place.is_none());
             let pod = kept.remove(none.unwrap_or(kept.len() - 1));
@@ -401,6 +413,9 @@ impl ClusterState {
                 if gang.roles != set.roles {
                     Arc::make_mut(gang).roles.clone_from(&set.roles);
                 }
+                if gang.held != owner.held {
+                    Arc::make_mut(gang).held.clone_from(&owner.held);
+                }
             }
             return;
         }
@@ -414,42 +429,15 @@ impl ClusterState {
             if gang.roles != set.roles {
                 gang = self.kept_gang(workload, owner, set.roles.clone());
             }
-            kept.push(self.pods.insert(Pod {
-                uid: format!("{}/{}/{at}", owner.uid, owner.incarnation).into(),
-                namespace: owner.namespace.clone(),
-                name: format!("{}-{at}", owner.name).into(),
-                shape,
-                named_node: None,
-                holds: self.room.shape(shape).request,
-                ours: true,
-                phase: PodPhase::Pending,
-                nominated: false,
-                terminating: false,
-                gated: false,
-                later: false,
-                rank: Rank::Number(number),
-                created: owner.created,
-                bound_at: None,
-                ended_at: None,
-                priority: owner.priority,
-                never_preempts: owner.never_preempts,
-                stays: None,
-                gang: gang.clone(),
-                wishes: owner.wishes.clone(),
-                note: None,
-                eviction: None,
-                apart: false,
-                workload: Some(workload),
-                place: None,
-                binding: Binding::Kept,
-                takeover: Takeover::Open,
-                claims: None,
-            }));
+            let uid = format!("{}/{}/{at}", owner.uid, owner.incarnation);
+            let names = (uid.into(), format!("{}-{at}", owner.name).into());
+            let number = Rank::Number(number);
+            kept.push(self.place_of((workload, owner), names, (shape, number), gang.clone()));
         }
     }
 
     /// What stands on a kept place of its gang, where its pods say this of roles.
-    fn kept_gang(
+    pub(super) fn kept_gang(
         &self,
         workload: WorkloadIdx,
         owner: &OwnerFacts,
@@ -465,7 +453,7 @@ impl ClusterState {
             by_itself: false,
             singly: false,
             unknown_owner: None,
-            held: None,
+            held: owner.held.clone(),
         })
     }
 

@@ -584,4 +584,6 @@ pub struct OwnerFacts {
     pub eviction: Option<EvictionNote>,
     /// Set by the patch that suspended it last, if we did.
     pub requeued: Option<Box<RequeueNote>>,
+    /// Why it is not resumed, whatever else there is.
+    pub held: Option<Held>,
 }

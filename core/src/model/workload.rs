@@ -85,6 +85,8 @@ pub struct Workload {
     pub owner_effect: Option<EffectId>,
     /// Its owner was resumed: places are kept until then for pods that do not exist yet.
     pub kept_until: Option<Time>,
+    /// Places are kept, for as long as it takes, for pods of it that are made once others run.
+    pub late: bool,
     /// It must be derived again from its pods and owner.
     pub dirty: bool,
     /// Members came, or were made at another time, since they were put in order.
@@ -370,6 +372,11 @@ impl Workload {
             () if self.came_up => self.requeue.fell(now),
             () => {}
         }
+    }
+
+    /// Whether places that are kept for its pods are looked for beside those that it has.
+    pub fn keeps(&self) -> bool {
+        self.kept_until.is_some() || self.late
     }
 
     /// Since when it waits, if it does: its creation, or its last stop.

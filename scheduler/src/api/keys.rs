@@ -178,6 +178,15 @@ pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
 /// Which of the Jobs of its role in a JobSet a pod's is.
 pub const JOBSET_JOB: &str = "jobset.sigs.k8s.io/job-index";
 
+/// Labels by which owners name the role of a pod, that of the least first where pods have several.
+pub const ROLES: [&str; 5] = [
+    JOBSET_ROLE,
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/job-role",
+    RAY_GROUP,
+    RAY_NODE_TYPE,
+];
+
 /// Labels of pods that have an index among their peers: Jobs (each Job of a JobSet by itself),
 /// StatefulSets, LeaderWorkerSets, Kubeflow's jobs and Volcano's. Names have it too.
 pub const INDEXES: [&str; 5] = [

@@ -7,15 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, EvictionNote, OwnerEnd, PodShape, RequeueNote, Text,
+    BindingNote, EvictionNote, OwnerEnd, PodShape, RequeueNote, Text, Wishes,
 };
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::devices::PodClaimDraft;
+use super::directory::Owner;
+use super::facts::Facts;
 use super::marks::{self, Marks, OwnerName};
-use super::pod::{self, Ranked};
+use super::pod::{self, PodDraft, Ranked};
 use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
@@ -27,6 +29,7 @@ use crate::api::pod::{PodStatus, PodTemplate};
 use crate::gangs;
 use crate::gangs::fields::{Fields, Part};
 use crate::gangs::kinds::Kind;
+use crate::gangs::owner::Gang;
 use crate::read::decode;
 
 /// An owner that waits for its own owners and classes.
@@ -186,7 +189,8 @@ pub enum Quorum {
     Together,
     /// They join those once those run.
     Late,
-    /// By themselves: a gang of their own.
+    /// By themselves: a gang of their own. Of an owner that starts as one they join it once others
+    /// run.
     Apart,
 }
 
@@ -240,9 +244,21 @@ impl GangDraft {
         !self.says.roles.is_empty() && !self.says.roles.iter().any(apart)
     }
 
+    /// Whether it starts, or was started by us, as one, whatever the order of its pods is.
+    pub fn as_one(&self) -> bool {
+        self.says.suspended || self.admitted.is_some()
+    }
+
     /// Whether its pods name this scheduler.
     pub fn ours(&self, scheduler: &str) -> bool {
         self.says.roles.iter().all(|role| role.scheduler.as_deref() == Some(scheduler))
+    }
+
+    /// Whether it is work of this scheduler before there is any pod of it.
+    pub fn waits_for(&self, scheduler: &str) -> bool {
+        let ours = |role: &Role| role.scheduler.as_deref() == Some(scheduler);
+        let any = self.says.suspended && self.says.roles.iter().any(ours);
+        any || (self.whole() || self.as_one()) && self.ours(scheduler)
     }
 
     /// Whether all its pods are known to name this scheduler, before there is any.
@@ -395,6 +411,34 @@ impl Role {
             claims: devices::of_pod(&found.spec, None, shared),
             ranked: Ranked::of(&found.spec, shared),
         })
+    }
+}
+
+impl Facts<'_> {
+    /// The shape of a pod with the name of its pod set, where those of its owner are told apart.
+    pub(super) fn in_its_set(
+        &mut self,
+        shape: Arc<PodShape>,
+        pod: &PodDraft,
+        above: &[&Owner],
+        wishes: &Wishes,
+    ) -> Arc<PodShape> {
+        let gang = Gang::above(above, self.directory);
+        let gang = gang.filter(|gang| gang.comes_late() || wishes.topology.per_pod_set);
+        let of_job = pod.owner.as_deref().is_some_and(|owner| &*owner.kind == "Job");
+        let role = gang.and_then(|gang| gang.role_of(&pod.labels, of_job));
+        self.in_set(shape, role.map(|role| &role.name))
+    }
+
+    /// A shape with the name of a pod set.
+    pub(super) fn in_set(&mut self, shape: Arc<PodShape>, set: Option<&Text>) -> Arc<PodShape> {
+        match set {
+            Some(set) => {
+                let own = PodShape { pod_set: Some(set.clone()), ..PodShape::clone(&shape) };
+                self.shared.shapes.of(own)
+            }
+            None => shape,
+        }
     }
 }
 

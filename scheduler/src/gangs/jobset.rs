@@ -1,7 +1,8 @@
 //! JobSets: Jobs of several roles that start together.
 //!
 //! Decides which of them wait for each other. Where Jobs start in order, or depend on others, those
-//! that come later are only made once the first run, so each such role is a gang of its own.
+//! that come later are only made once the first run, so each such role is a gang of its own; unless
+//! the set is suspended, or was resumed by us, as one: then later ones have their places kept.
 //! Where each Job has a domain to itself (`exclusive-topology`), its first pod chooses it, and the
 //! others are only made once that one has a node: those first pods start together, the others
 //! join them. While the set is suspended all pods of a Job are taken to want such a domain. They

@@ -3,7 +3,7 @@
 //!
 //! All replicas start together unless `schedulingPolicy.minAvailable` says that fewer do. The
 //! launcher of an MPIJob that waits for its workers is made once those run: it joins them, and is
-//! no part of their minimum.
+//! not waited for; its place is found with theirs, and kept for it.
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;

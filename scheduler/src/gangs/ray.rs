@@ -7,7 +7,11 @@
 //! gate `RayMultiHostIndexing`); else any so many of the group are. What `capstan.sh/min-member`
 //! asks goes before the minimums of groups, but never without the head.
 //!
-//! The pod that submits a RayJob is a Job of its own: it runs when the cluster is up.
+//! The pod that submits a RayJob, of a Job of its name, is made when the cluster is up, unless
+//! something else submits it (`submissionMode`). Its place is kept from the start: a cluster that
+//! leaves no room for it would run for nothing. One that another scheduler places is no part of it.
+//! Without a template of its own it asks what KubeRay gives it, and is taken to be placed by who
+//! places the head until it is there.
 //!
 //! Where pods are in a PodGroup, what that says goes before all of this, as of any owner's pods:
 //! its number starts, whichever of them those are, and one by one beyond it. KubeRay makes such
@@ -18,19 +22,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{Replica, Roles, Text};
+use serde_json::json;
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
 use super::{Member, finished};
 use crate::api::keys;
 use crate::convert::Refusal;
-use crate::convert::gang::{GangDraft, Role, Says};
+use crate::convert::gang::{GangDraft, Quorum, Role, Says};
 use crate::convert::sharing::Shared;
 
 /// The role of the head.
 const HEAD: &str = "head";
 /// What KubeRay calls its group.
 const HEAD_GROUP: &str = "headgroup";
+/// The role of what submits a RayJob, as Kueue calls it.
+const SUBMITTER: &str = "submitter";
 
 /// What a RayCluster or RayJob says.
 pub fn read(
@@ -50,9 +57,15 @@ pub fn read(
         _ => "metadata.name",
     };
     let name = part.at(name).as_str().unwrap_or_default();
-    let roles = roles(name, Part { value: part.at(spec), path: spec }, fields, shared)?;
+    let cluster = Part { value: part.at(spec), path: spec };
+    let mut roles = roles(name, cluster, fields, shared)?;
+    let minimums = minimums(&roles);
+    if let Some(head) = roles.first().filter(|_| kind == Kind::RayJob) {
+        let submitter = submitter(part, head, fields, shared)?;
+        roles.extend(submitter);
+    }
     Ok(Says {
-        minimums: minimums(&roles),
+        minimums,
         roles,
         suspended: fields.flag(part, "spec.suspend"),
         finished: finished(kind, part),
@@ -117,6 +130,39 @@ fn labels(cluster: &str, node_type: &str, group: &str) -> [(&'static str, String
     ]
 }
 
+/// What submits a RayJob whose head is this, if that is a pod that the same scheduler places.
+fn submitter(
+    job: Part<'_>,
+    head: &Role,
+    fields: &Fields,
+    shared: &mut Shared,
+) -> Result<Option<Role>, Vec<Refusal>> {
+    let mode = job.at("spec.submissionMode").as_str();
+    if mode.is_some_and(|mode| !mode.is_empty() && mode != "K8sJobMode") {
+        return Ok(None);
+    }
+    let path = "spec.submitterPodTemplate";
+    let given = Some(job.at(path)).filter(|template| !template.is_null());
+    // What KubeRay asks for it (GetDefaultSubmitterContainer).
+    let default = json!({ "spec": { "schedulerName": head.scheduler.as_deref(), "containers": [{
+        "name": "ray-job-submitter",
+        "resources": {
+            "requests": { "cpu": "500m", "memory": "200Mi" },
+            "limits": { "cpu": "1", "memory": "1Gi" },
+        },
+    }] } });
+    let template = Part { value: given.unwrap_or(&default), path };
+    let role = Role::of(SUBMITTER, (template, &fields.namespace, &[]), 1, shared)?;
+    let ours = role.scheduler == head.scheduler;
+    Ok(ours.then_some(Role { quorum: Quorum::Late, ..role }))
+}
+
+/// Whether the Job of this name submits a RayJob.
+pub(super) fn submits(job: &GangDraft, name: &Text) -> bool {
+    let late = |role: &Role| role.quorum == Quorum::Late;
+    job.kind == Kind::RayJob && job.name == *name && job.says.roles.iter().any(late)
+}
+
 /// How many of each role must run together; `None`: there are no roles.
 fn minimums(roles: &[Role]) -> Option<Arc<BTreeMap<Text, u32>>> {
     let mut minimums: BTreeMap<Text, u32> = BTreeMap::new();
@@ -144,7 +190,8 @@ pub fn in_role(
     (own, replica): (Text, Option<Text>),
 ) -> Option<Arc<Roles>> {
     let stated = of.says.minimums.as_ref()?;
-    let all = of.says.roles.iter().fold(0_u32, |sum, role| sum.saturating_add(role.count()));
+    let together = of.says.roles.iter().filter(|role| role.quorum == Quorum::Together);
+    let all = together.fold(0_u32, |sum, role| sum.saturating_add(role.count()));
     if least >= all {
         return None;
     }

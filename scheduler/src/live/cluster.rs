@@ -407,6 +407,7 @@ impl Live {
         if let Some(old) = self.directory.owners.remove(&key) {
             self.unlink_owner(&key, &old);
             self.disturb_train(&old);
+            self.tell_above(&old);
         }
         let mut more = false;
         for (shape, scheduler) in owner.shapes() {

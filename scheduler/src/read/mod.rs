@@ -174,7 +174,7 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
     let pods = gathered.pods.iter().filter(|pod| pod.ours(scheduler)).count();
     let ours = pods
         + gathered.jobs.iter().filter(|job| job.ours(scheduler)).count()
-        + gathered.gangs.iter().filter(|gang| gang.whole() && gang.ours(scheduler)).count();
+        + gathered.gangs.iter().filter(|gang| gang.waits_for(scheduler)).count();
     // Where nothing else says when this is, what claims say is long past.
     let undated = times.devices_given.filter(|_| times.latest.is_none());
     let undated = undated.map(|at| at.plus(device_timeout));

@@ -63,7 +63,10 @@ impl World {
         let mut announced = self.announced.get(uid).copied().unwrap_or(0);
         let mut index = self.next_index.get(uid).copied().unwrap_or(0);
         for (number, set) in owner.pod_sets.iter().enumerate() {
-            let lacking = set.count.saturating_sub(have[number]);
+            // When its controller makes what comes late is known of what was resumed as one.
+            let made = set.late.is_none() || owner.admitted.is_some();
+            let count = if made { set.count } else { 0 };
+            let lacking = count.saturating_sub(have[number]);
             let coming = lacking.min(announced);
             announced -= coming;
             let mut made = 0;

@@ -1,4 +1,5 @@
-//! Minimums of a gang's roles, each by itself, and how members of one are told apart.
+//! Minimums of a gang's roles, each by itself, how members of one are told apart, and the pod
+//! sets of which an owner makes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,10 @@ pub struct OwnerPodSet {
     pub shape: Arc<PodShape>,
     /// What its pods say of roles, where the owner states minimums of those.
     pub roles: Option<Arc<Roles>>,
+    /// Its pods are only made once others of the owner run, or have ended: so many of them ended
+    /// well, as far as the owner has counted them. Their shape names the set
+    /// ([`PodShape::pod_set`]).
+    pub late: Option<u32>,
 }
 
 /// Where a pod stands among those that are made from the same template.

@@ -58,6 +58,9 @@ pub struct PodShape {
     /// Pod sets of its gang with this name get their flavors together, and count as one where
     /// levels and slices hold for pod sets.
     pub set_group: Option<Text>,
+    /// The pod set of its owner, where sets are told apart that may be equal in all else: levels
+    /// hold for each by itself, or some are made later than others.
+    pub pod_set: Option<Text>,
 }
 
 impl PodShape {

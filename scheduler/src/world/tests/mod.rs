@@ -97,7 +97,8 @@ fn member(name: &str, gang: &str) -> PodFacts {
 /// A Job of so many pods that exists from the start.
 fn job(name: &str, pods: u32) -> OwnerFacts {
     let shape = Arc::new(PodShape::default());
-    let set = OwnerPodSet { name: "main".into(), count: pods, before: 0, shape, roles: None };
+    let (name, count) = ("main".into(), pods);
+    let set = OwnerPodSet { name, count, before: 0, shape, roles: None, late: None };
     OwnerFacts {
         uid: format!("job-{name}").into(),
         kind: "Job".into(),
@@ -119,6 +120,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
         admitted: None,
         eviction: None,
         requeued: None,
+        held: None,
     }
 }
 
