@@ -22,7 +22,8 @@ fn after(seconds: i64) -> Time {
 /// One set of so many pods with a GPU each, that comes late or with the others.
 fn set(name: &str, count: u32, late: Option<u32>) -> OwnerPodSet {
     let shape = PodShape { pod_set: Some(text(name)), ..PodShape::clone(&shape(&[(GPU, 1)])) };
-    OwnerPodSet { name: text(name), count, shape: Arc::new(shape), roles: None, late }
+    let (name, shape) = (text(name), Arc::new(shape));
+    OwnerPodSet { name, count, before: 0, shape, roles: None, late }
 }
 
 /// A suspended owner of so many workers, and a launcher that comes once they run.

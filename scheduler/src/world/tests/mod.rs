@@ -97,8 +97,8 @@ fn member(name: &str, gang: &str) -> PodFacts {
 /// A Job of so many pods that exists from the start.
 fn job(name: &str, pods: u32) -> OwnerFacts {
     let shape = Arc::new(PodShape::default());
-    let (name, count) = ("main".into(), pods);
-    let set = OwnerPodSet { name, count, before: 0, shape, roles: None, late: None };
+    let (main, count) = ("main".into(), pods);
+    let set = OwnerPodSet { name: main, count, before: 0, shape, roles: None, late: None };
     OwnerFacts {
         uid: format!("job-{name}").into(),
         kind: "Job".into(),
