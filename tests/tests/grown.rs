@@ -109,7 +109,7 @@ fn who_lost_members_that_it_began_with_is_in_part() {
     let lost = vec![Input::PodGone(members[0].uid.clone()), gpu_node("n", 2)];
     engine.step(after(2), lost);
     let of = view(&engine, "g");
-    assert_eq!((of.state, of.min_member, of.placed), (State::Binding, 3, 2));
+    assert_eq!((of.state, of.min_member, of.pods.len()), (State::Binding, 3, 2));
     assert_eq!(evicted(&engine.step(after(302), vec![])), ["g-1", "g-2", "g-3"]);
     engine.recount();
 }
@@ -125,7 +125,7 @@ fn who_was_whole_with_more_has_to_have_more() {
     engine.step(after(2), done(&whole).chain(run(&more[3..])).collect());
     engine.step(after(3), vec![Input::PodGone(more[3].uid.clone())]);
     let of = view(&engine, "g");
-    assert_eq!((of.state, of.min_member, of.placed), (State::Binding, 4, 3));
+    assert_eq!((of.state, of.min_member, of.pods.len()), (State::Binding, 4, 3));
     // What is asked for less is needed no more, and may wait when it is asked for again.
     engine.step(after(4), run(&saying(&more[..3], 3)).collect());
     assert_eq!(view(&engine, "g").state, State::Running);
