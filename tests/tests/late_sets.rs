@@ -11,7 +11,7 @@ use capstan_core::model::input::{
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
-use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
+use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -103,7 +103,7 @@ fn a_place_is_kept_for_who_comes_late_however_late() {
     for hours in [1, 20] {
         let later = engine.step(after(hours * 3_600), vec![rival(&format!("r{hours}"))]);
         assert_eq!(binds(&later), []);
-        assert!(later.effects.is_empty(), "nobody stops it: {:?}", later.effects);
+        assert!(evicted(&later).is_empty(), "nobody stops it");
     }
     let came = fed(&mut engine, after(80_000), &owner, &pods[4..]);
     assert_eq!(binds(&came), [("m-4".to_owned(), "n".to_owned())]);

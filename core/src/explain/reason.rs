@@ -438,8 +438,8 @@ pub enum NoVictims {
         /// That share, in thousandths.
         most: i64,
     },
-    /// It took so many turns of late, of stopping others to borrow and being stopped itself, that it
-    /// takes only what its queue owns.
+    /// It took so many turns of late, of stopping others to borrow and being stopped itself, that
+    /// it takes only what its queue owns.
     Turns {
         /// How often.
         times: u32,

@@ -95,10 +95,19 @@ impl<'a> Answer<'a> {
             }
             Expected::Preempted(victim, preemptor, reason) => {
                 let all = self.json["preempted"].as_array().cloned().unwrap_or_default();
-                let entry = all.iter().find(|entry| entry["name"] == victim.as_str());
-                let entry = entry.ok_or(format!("{victim} is not preempted"))?;
-                same("preemptor", &entry["by"], preemptor)?;
-                same("reason", &entry["reason"], reason)
+                let of = all.iter().filter(|entry| entry["name"] == victim.as_str());
+                let told = of.map(|entry| {
+                    same("preemptor", &entry["by"], preemptor)?;
+                    same("reason", &entry["reason"], reason)
+                });
+                // Of one that was stopped several times, any of these.
+                let told = told.collect::<Vec<_>>();
+                match told.contains(&Ok(())) {
+                    true => Ok(()),
+                    false => {
+                        told.into_iter().next().unwrap_or(Err(format!("{victim} is not preempted")))
+                    }
+                }
             }
             Expected::Error(fragments) => {
                 let fits = |line: &str| fragments.iter().all(|f| line.contains(f.as_str()));

@@ -96,20 +96,23 @@ fn who_rests_keeps_no_equal_from_its_turn() {
 #[test]
 fn who_stopped_nobody_never_rests() {
     for fair in [None, Some(FairSharing::FinalThenInitial)] {
-        let mut stage = stage(fair, &[("a", 0), ("b", 4)]);
-        stage.add([Input::Owner(one("innocent", "a", 4, (100, 1)))]);
+        let mut stage = stage(fair, &[("a", 4), ("b", 4)]);
+        // It asks for no more than its queue owns, and borrows, as others hold that.
+        for (name, rank) in [("long", (10, 2)), ("innocent", (100, 1))] {
+            stage.add([Input::Owner(one(name, "a", 4, rank))]);
+        }
         for (at, owned) in ["first", "second", "third"].into_iter().enumerate() {
-            assert_eq!(runs(&mut stage), names(&["innocent"]));
+            assert_eq!(runs(&mut stage), names(&["long", "innocent"]));
             stage.add([Input::Owner(one(owned, "b", 3, (200 + at as i64, 0)))]);
-            assert_eq!(runs(&mut stage), names(&[owned]));
+            assert_eq!(runs(&mut stage), names(&["long", owned]));
             if owned != "third" {
                 ends(&mut stage, owned);
             }
         }
         stage.add([Input::Owner(one("low", "a", 1, (400, 0)))]);
-        assert_eq!(runs(&mut stage), names(&["third", "low"]));
+        assert_eq!(runs(&mut stage), names(&["long", "third", "low"]));
         ends(&mut stage, "third");
-        assert_eq!(runs(&mut stage), names(&["innocent"]), "low makes place for it at once");
+        assert_eq!(runs(&mut stage), names(&["long", "innocent"]), "low makes place at once");
     }
 }
 

@@ -97,7 +97,7 @@ fn room(free: u32) -> Reason {
     let refusals = Vec::new();
     Reason::Nodes(Box::new(NodeShortage {
         nodes: 4,
-        asked: 3,
+        asked: 1_000,
         holds: free,
         refusals,
         nearest: None,
@@ -285,7 +285,7 @@ fn the_newest_wins_and_an_object_is_written_once_a_second() {
     let statuses = api.writes.iter().filter(|(_, write)| matches!(write, Write::Status(_))).count();
     assert!((5..=7).contains(&statuses), "one a second for five seconds: {statuses}");
     let said = &api.status("g").conditions[0];
-    assert!(said.message.contains("49 of 3"), "{}", said.message);
+    assert!(said.message.contains("49 of 1000"), "{}", said.message);
     assert_eq!(said.last_transition_time, api_time(BORN), "it never changed its status");
     assert!(count(&mut plan, What::Merged) > 40);
 }
