@@ -458,11 +458,9 @@ impl ClusterState {
             self.turns.ended(&gone.full_name);
         }
         self.workload_by_id.remove(&gone.id);
-        let name = (gone.id.namespace.clone(), gone.name.clone());
-        if self.workload_by_name.get(&name) == Some(&workload) {
-            self.workload_by_name.remove(&name);
-        }
-        changes.gone.push((workload, gone.id.namespace, gone.name));
+        let name = (gone.id.namespace, gone.name);
+        self.workload_by_name.remove_if(&name, |named| *named == workload);
+        changes.gone.push((workload, name.0, name.1));
         true
     }
 

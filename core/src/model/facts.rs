@@ -71,7 +71,7 @@ impl QueueFacts {
     ) -> Option<&Arc<LocalQueueFacts>> {
         static DEFAULT: LazyLock<Text> = LazyLock::new(|| "default".into());
         let name = named.unwrap_or(&DEFAULT);
-        self.local_queue_of.get(&(namespace.clone(), name.clone()))
+        self.local_queue_of.get_pair(namespace, name)
     }
 
     /// Takes a LocalQueue as it is now.

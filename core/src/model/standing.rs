@@ -315,8 +315,7 @@ impl ClusterState {
             return;
         }
         self.renamed.push(workload);
-        if self.workload_by_name.get(&old) == Some(&workload) {
-            self.workload_by_name.remove(&old);
+        if self.workload_by_name.remove_if(&old, |named| *named == workload).is_some() {
             self.vacated.push(old);
         }
     }
