@@ -183,9 +183,8 @@ impl ClusterState {
             if self.has_name(workload, &base) {
                 continue;
             }
-            let entry = &self.workloads[workload];
-            let key = (entry.id.namespace.clone(), base.clone());
-            match self.workload_by_name.get(&key).copied() {
+            let namespace = &self.workloads[workload].id.namespace;
+            match self.workload_by_name.get_pair(namespace, &base).copied() {
                 Some(holder) if holder != workload && self.workloads.get(holder).is_some() => {
                     for (workload, base) in taken {
                         let namespace = self.workloads[workload].id.namespace.clone();
@@ -195,7 +194,7 @@ impl ClusterState {
                 }
                 _ => {}
             }
-            self.workload_by_name.insert(key, workload);
+            self.workload_by_name.insert((namespace.clone(), base.clone()), workload);
             taken.push((workload, base));
         }
         for (workload, base) in taken {
@@ -210,8 +209,7 @@ impl ClusterState {
             return;
         }
         let entry = &self.workloads[workload];
-        let key = (entry.id.namespace.clone(), base.clone());
-        let holder = self.workload_by_name.get(&key).copied();
+        let holder = self.workload_by_name.get_pair(&entry.id.namespace, &base).copied();
         let holder = holder.filter(|h| *h != workload && self.workloads.get(*h).is_some());
         let rank = |w: WorkloadIdx| {
             let w = &self.workloads[w];
@@ -235,10 +233,10 @@ impl ClusterState {
 
     /// A free name with the source of a workload behind it, numbered if that is taken too.
     fn suffixed(&self, base: &str, workload: WorkloadIdx) -> Text {
-        let namespace = self.workloads[workload].id.namespace.clone();
+        let namespace = &self.workloads[workload].id.namespace;
         let plain = suffixed(base, self.workloads[workload].source);
         let taken = |name: &Text| {
-            let holder = self.workload_by_name.get(&(namespace.clone(), name.clone()));
+            let holder = self.workload_by_name.get_pair(namespace, name);
             let other = |h: &WorkloadIdx| {
                 let other = self.workloads.get(*h).filter(|_| *h != workload);
                 other.is_some_and(|o| {
@@ -268,12 +266,23 @@ impl ClusterState {
     /// Whether a workload has the plain name already, or that with its source behind it.
     fn has_name(&self, workload: WorkloadIdx, base: &Text) -> bool {
         let entry = &self.workloads[workload];
-        let key = (entry.id.namespace.clone(), entry.name.clone());
-        let holder = self.workload_by_name.get(&key).and_then(|held| self.workloads.get(*held));
-        let held = holder.is_some_and(|holder| {
+        if !is_name_of(&entry.name, base, entry.source) {
+            return false;
+        }
+        // Only runs of an owner share a name; who else has one is found by it.
+        let sure = !entry.name.is_empty() && !matches!(entry.id.key, GangKey::Owner(..));
+        debug_assert!(!sure || self.found_by_name(workload), "{} is not found", entry.full_name);
+        sure || self.found_by_name(workload)
+    }
+
+    /// Whether people who look for the name of a workload find it, or a later run of its owner.
+    fn found_by_name(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        let holder = self.workload_by_name.get_pair(&entry.id.namespace, &entry.name);
+        let holder = holder.and_then(|held| self.workloads.get(*held));
+        holder.is_some_and(|holder| {
             holder.id == entry.id || run_after(&holder.id.key, &entry.id.key) == Some(true)
-        });
-        held && is_name_of(&entry.name, base, entry.source)
+        })
     }
 
     /// The plain name: of the run before, if that is still there, else of the owner or the gang.
@@ -414,7 +423,8 @@ pub fn is_name_of(name: &str, base: &str, source: GangSource) -> bool {
         let digits = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
         number.is_empty() || number.strip_prefix('-').is_some_and(digits)
     };
-    name == base || name.strip_prefix(&*suffixed(base, source)).is_some_and(behind)
+    let is_longer = || name.strip_prefix(&*suffixed(base, source)).is_some_and(behind);
+    name == base || name.len() > base.len() && is_longer()
 }
 
 fn suffixed(base: &str, source: GangSource) -> Text {
