@@ -98,7 +98,8 @@ impl ClusterState {
         if changes.rebuild || self.room.levels.is_empty() {
             self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
         }
-        if std::mem::take(&mut changes.rebuild) {
+        let rebuilt = std::mem::take(&mut changes.rebuild);
+        if rebuilt {
             self.rebuild_quota(std::mem::take(&mut changes.recharge));
             changes.dirty.extend(self.workloads.iter().map(|(index, _)| index));
         }
@@ -111,8 +112,10 @@ impl ClusterState {
                 return false;
             }
             new.extend(self.workloads[workload].name.is_empty().then_some(workload));
-            self.derive_identity(workload);
-            self.derive_queue(workload, changes);
+            match self.derive_identity(workload) || rebuilt {
+                true => self.derive_queue(workload, changes),
+                false => self.derive_same_queue(workload, changes),
+            }
             true
         });
         self.derive_names(&dirty);
@@ -464,8 +467,9 @@ impl ClusterState {
         true
     }
 
-    /// Everything that comes from the members and the owner by themselves.
-    pub(super) fn derive_identity(&mut self, workload: WorkloadIdx) {
+    /// Everything that comes from the members and the owner by themselves; whether it asks for
+    /// another queue than before.
+    pub(super) fn derive_identity(&mut self, workload: WorkloadIdx) -> bool {
         let owner = self.owner_of(workload).cloned();
         let entry = &self.workloads[workload];
         let members = entry.members.iter().map(|pod| &self.pods[*pod]);
@@ -525,11 +529,13 @@ impl ClusterState {
         let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);
         let owner_uid = owner.map(|owner| owner.uid.clone());
         let entry = &mut self.workloads[workload];
+        let asks_anew = entry.wishes.queue != wishes.queue;
         entry.source = source.unwrap_or(GangSource::Job);
         (entry.sets, entry.uid, entry.created, entry.wishes) = (sets, uid, created, wishes);
         (entry.never_preempts, entry.stays) = (never, stays);
         (entry.min_member, entry.owner) = (min, owner_uid);
         requeued.iter().for_each(|note| entry.requeue.adopt(note));
+        asks_anew
     }
 
     /// Members of this run of a gang that ended well: they need no place any more.

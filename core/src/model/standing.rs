@@ -25,6 +25,23 @@ impl ClusterState {
     /// others now: they are looked at again.
     pub(super) fn derive_queue(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
         let queue = self.resolve_queue(workload);
+        self.derive_standing(workload, queue, changes);
+    }
+
+    /// The same where neither queue objects nor its wish changed: who was found to be in a queue
+    /// that works is in it still, unless a member says otherwise.
+    pub(super) fn derive_same_queue(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
+        match self.workloads[workload].queue {
+            QueueRef::Queue(queue) if self.held_by_members(workload).is_none() => {
+                let queue = QueueRef::Queue(queue);
+                debug_assert_eq!(self.resolve_queue(workload), queue, "no queue object changed");
+                self.derive_standing(workload, queue, changes);
+            }
+            _ => self.derive_queue(workload, changes),
+        }
+    }
+
+    fn derive_standing(&mut self, workload: WorkloadIdx, queue: QueueRef, changes: &mut Changes) {
         self.workloads[workload].cluster_queue = self.charged_queue(workload, &queue);
         let owner = self.owner_of(workload).map(|owner| owner.priority);
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
