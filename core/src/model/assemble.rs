@@ -198,10 +198,13 @@ impl ClusterState {
 
     /// Members in order; places kept for an owner's pods are made, taken over, or dropped.
     fn derive_members(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
-        let mut members = std::mem::take(&mut self.workloads[workload].members);
+        let members = std::mem::take(&mut self.workloads[workload].members);
         self.workloads[workload].dirty = false;
-        let (mut kept, mut real): (Vec<PodIdx>, Vec<PodIdx>) =
-            members.drain(..).partition(|pod| self.pods[*pod].kept());
+        let is_kept = |pod: &PodIdx| self.pods[*pod].kept();
+        let (mut kept, mut real): (Vec<PodIdx>, Vec<PodIdx>) = match members.iter().any(is_kept) {
+            true => members.into_iter().partition(is_kept),
+            false => (Vec::new(), members),
+        };
         kept.sort_by(|a, b| by_number(&self.pods[*a].name, &self.pods[*b].name));
         // Each bind of a large gang comes here: who only got a node stands where it did.
         if std::mem::take(&mut self.workloads[workload].unordered) {
@@ -525,7 +528,8 @@ impl ClusterState {
             || owner.as_ref().is_some_and(|owner| owner.never_preempts);
         let stays = active.iter().find_map(|pod| pod.stays);
         let requeued = owner.as_ref().and_then(|owner| owner.requeued.clone());
-        let done = if owner.is_some() { 0 } else { self.done(workload) };
+        let counts_ended = owner.is_none() && stated.is_some();
+        let done = if counts_ended { self.done(workload) } else { 0 };
         let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);
         let owner_uid = owner.map(|owner| owner.uid.clone());
         let entry = &mut self.workloads[workload];
