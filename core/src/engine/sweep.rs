@@ -63,7 +63,8 @@ use crate::engine::Engine;
 use crate::engine::inflight::InFlight;
 use crate::explain::view::Footprint;
 use crate::model::input::Text;
-use crate::model::pod::Binding;
+use crate::model::pod::{Binding, Pod};
+use crate::plan::EffectId;
 
 /// New entries that are worth a sweep however little there is: a few kilobytes.
 const GROWTH_MIN: usize = 64;
@@ -172,10 +173,13 @@ impl Engine {
     /// An answer about what is gone, or was answered by the API itself, changes nothing.
     fn sweep_inflight(&mut self) {
         let state = &self.state;
+        let flies = |pod: Option<&Pod>, id: &EffectId| {
+            pod.is_some_and(|pod| pod.binding == Binding::InFlight(*id))
+        };
         self.inflight.retain(|id, kind| match kind {
-            InFlight::Bind(uid) | InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
-                let pod = state.pod_by_uid.get(uid).map(|pod| &state.pods[*pod]);
-                pod.is_some_and(|pod| pod.binding == Binding::InFlight(*id))
+            InFlight::Bind(pod) => flies(state.pods.get(*pod), id),
+            InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
+                flies(state.pod_by_uid.get(uid).and_then(|pod| state.pods.get(*pod)), id)
             }
             InFlight::Release(uid) => state.pod_by_uid.contains_key(uid),
             InFlight::Resume(workload) | InFlight::Stop(workload) => {
