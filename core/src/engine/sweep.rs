@@ -43,9 +43,9 @@
 //!   its owner; claims, holders, ends, reservations, when runs began, pauses, deadlines, who waits
 //!   for victims and was tried without, evictions begun, stops asked for and when, and look-ups (by
 //!   uid, identity, name) with those, and what work costs that counts for a budget;
-//! - the quota tree (with what is known of who borrows), the topology tree and its indexes are
-//!   built anew; at most 256 classes keep an
-//!   index; the log of changed nodes is bounded by a count;
+//! - the quota tree (with what is known of who borrows, and of which LocalQueue leads where), the
+//!   topology tree and its indexes are built anew; at most 256 classes keep an index; the log of
+//!   changed nodes is bounded by a count;
 //! - an image is counted while a node has it;
 //! - of runs that ended a bounded number is kept, for a bounded number of kinds and queues;
 //! - sets of one assignment that no member has, see [`SETS_MAX`](crate::model::workload::SETS_MAX).

@@ -13,6 +13,7 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodPhase, Roles, Text,
 };
+use crate::model::lookup::Lookup;
 use crate::model::pod::{Binding, Pod, by_number};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
@@ -148,6 +149,7 @@ impl ClusterState {
     /// counts is taken anew too.
     fn rebuild_quota(&mut self, recharge: bool) {
         self.classes.clear();
+        self.found_queues = Lookup::default();
         // All workloads are derived again: each keeps then what it may by the new rules.
         self.vacancies.clear();
         self.quota.rebuild(&self.facts, &self.policy, &mut self.room.resources);

@@ -9,6 +9,7 @@ use capstan_topology::ResourceIdx;
 use crate::explain::quantity::USD_PER_HOUR;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
+use crate::model::facts::DEFAULT_QUEUE;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPolicy, Text};
 use crate::model::pod::Pod;
@@ -78,6 +79,16 @@ impl ClusterState {
             return QueueRef::Broken(why);
         }
         let entry = &self.workloads[workload];
+        let name = entry.wishes.queue.as_ref().unwrap_or(&DEFAULT_QUEUE);
+        let known = self.found_queues.get_pair(&entry.id.namespace, name).copied();
+        let Some(known) = known else { return self.find_queue(workload) };
+        debug_assert_eq!(self.find_queue(workload), QueueRef::Queue(known), "no object changed");
+        QueueRef::Queue(known)
+    }
+
+    /// The queue of a workload by queue objects; it is remembered if it works.
+    fn find_queue(&mut self, workload: WorkloadIdx) -> QueueRef {
+        let entry = &self.workloads[workload];
         let namespace = entry.id.namespace.clone();
         let named = entry.wishes.queue.as_ref();
         let found = match named {
@@ -115,7 +126,10 @@ impl ClusterState {
         let labels = self.facts.namespaces.get(&namespace).unwrap_or(&none);
         let selected = queue.namespaces.as_ref().is_some_and(|s| selects(s, labels));
         match selected {
-            true => QueueRef::Queue(index),
+            true => {
+                self.found_queues.insert((namespace, facts.name.clone()), index);
+                QueueRef::Queue(index)
+            }
             false => QueueRef::Broken(Reason::NamespaceNotSelected {
                 cluster_queue: name,
                 namespace,
