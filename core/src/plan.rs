@@ -36,8 +36,11 @@ pub struct Effect {
     pub id: EffectId,
     /// The workload it serves, `namespace/name`.
     pub workload: Text,
-    /// After this an outcome [`EffectResult::TimedOut`] is owed.
-    pub deadline: Time,
+    /// When it was decided.
+    pub decided: Time,
+    /// For how long it is tried from when it is begun. How long it waits for that, behind others,
+    /// does not count: an answer is owed all the same, and until then it may come about.
+    pub patience: Span,
     /// What must still hold when it is carried out.
     pub precondition: Precondition,
     /// It completes a gang that was begun before, below its minimum: nobody else begins first.
@@ -301,7 +304,7 @@ pub enum EffectResult {
     Gone,
     /// Refused for good, with the server's words.
     Refused(Text),
-    /// Unknown: the deadline passed without an answer.
+    /// Unknown: nobody is left who could say whether it was done.
     TimedOut,
 }
 

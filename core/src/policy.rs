@@ -47,7 +47,7 @@ pub struct Policy {
     /// Starts that are kept for heads that wait, where run times tell when they can start; `None`:
     /// none, whatever fits passes what does not. For clusters where big and small work share nodes.
     pub reservations: Option<Reserving>,
-    /// Time an effect has before an outcome is owed.
+    /// How long an effect is tried, from when it is begun, before it is given up as refused.
     pub effect_timeout: Span,
     /// A gang whose claims are not bound so long after what was chosen was written goes back.
     pub volume_timeout: Span,

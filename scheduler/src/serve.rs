@@ -13,8 +13,10 @@
 //! Explanations are text, with `?output=json` what `capstan explain --output json` prints; the
 //! header `capstan-answer` is `no` where that would exit with 1, else `yes`. Lists have the fields
 //! of Kueue's visibility API, and its `?limit=` (1000) and `?offset=` (0). All are asked of the
-//! engine's thread ([`Ask`]), which answers between two steps; nothing here touches the engine. The
-//! server writes nothing anywhere.
+//! engine's thread ([`Ask`]), which answers between two steps; nothing here touches the engine. A
+//! replica that stands by answers, too, as a leader would, so that any behind a Service may be
+//! asked. While too many wait for answers, others are told to ask again (429). The server writes
+//! nothing anywhere.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -63,16 +65,17 @@ pub type Answer<T> = oneshot::Receiver<Option<Explained<T>>>;
 /// What waits in a queue; `None`: there is no such queue.
 pub type Line = oneshot::Receiver<Option<Vec<Place>>>;
 
-/// Asks the engine's thread; it never waits, and drops the sender when it cannot answer.
+/// Asks the engine's thread; it never waits, and drops the sender when it cannot answer. `None`:
+/// too many questions wait already.
 pub trait Ask: Send + Sync {
     /// Why a pod may or may not run.
-    fn explain_pod(&self, namespace: &str, name: &str) -> Answer<PodExplanation>;
+    fn explain_pod(&self, namespace: &str, name: &str) -> Option<Answer<PodExplanation>>;
 
     /// Why a workload waits or runs.
-    fn explain_workload(&self, namespace: &str, name: &str) -> Answer<WorkloadExplanation>;
+    fn explain_workload(&self, namespace: &str, name: &str) -> Option<Answer<WorkloadExplanation>>;
 
     /// What waits in a ClusterQueue, or in a LocalQueue of a namespace, in order.
-    fn line(&self, namespace: Option<&str>, name: &str) -> Line;
+    fn line(&self, namespace: Option<&str>, name: &str) -> Option<Line>;
 }
 
 /// How the process is, as its threads say.
@@ -233,7 +236,7 @@ async fn local_queue(
 }
 
 /// Waits for what waits in a queue and prints some of it.
-async fn list(line: Line, options: &BTreeMap<String, String>, queue: &str) -> Response {
+async fn list(line: Option<Line>, options: &BTreeMap<String, String>, queue: &str) -> Response {
     let number = |name: &str, default: usize| match options.get(name) {
         None => Ok(default),
         Some(text) => text.parse().map_err(|_| format!("{name}: {text:?} is no number\n")),
@@ -242,6 +245,7 @@ async fn list(line: Line, options: &BTreeMap<String, String>, queue: &str) -> Re
         (Ok(offset), Ok(limit)) => (offset, limit),
         (Err(says), _) | (_, Err(says)) => return (StatusCode::BAD_REQUEST, says).into_response(),
     };
+    let Some(line) = line else { return too_many() };
     match tokio::time::timeout(ANSWER_MAX, line).await {
         Ok(Ok(Some(line))) => {
             let some = line.get(offset..).unwrap_or_default();
@@ -254,9 +258,15 @@ async fn list(line: Line, options: &BTreeMap<String, String>, queue: &str) -> Re
     }
 }
 
+/// What is said to who asks while too many wait for answers.
+fn too_many() -> Response {
+    let later = [(header::RETRY_AFTER, "1")];
+    (StatusCode::TOO_MANY_REQUESTS, later, "too many wait for answers; ask again\n").into_response()
+}
+
 /// Waits for an explanation and prints it.
 async fn explain<T: Negative>(
-    answer: Answer<T>,
+    answer: Option<Answer<T>>,
     options: &BTreeMap<String, String>,
     (kind, namespace, name): (&str, &str, &str),
     [text, json]: [fn(&Explained<T>) -> String; 2],
@@ -266,6 +276,7 @@ async fn explain<T: Negative>(
         Some("json") => true,
         Some(_) => return (StatusCode::BAD_REQUEST, "output is text or json\n").into_response(),
     };
+    let Some(answer) = answer else { return too_many() };
     match tokio::time::timeout(ANSWER_MAX, answer).await {
         Ok(Ok(Some(explained))) => {
             let no = [(ANSWER, if explained.explanation.negative() { NO } else { "yes" })];

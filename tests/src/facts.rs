@@ -6,7 +6,7 @@ use capstan_core::model::input::{
     Amounts, CapacityType, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     GangKey, GangRef, GangSource, Input, Labels, LocalQueueFacts, NodeFacts, OwnerFacts,
     OwnerPodSet, PodFacts, PodPhase, PodShape, PreemptReclaim, PreemptWithin, PreemptionPolicy,
-    QueueingStrategy, Quota, ResourceGroup, StopPolicy, Text, Weight, Wishes,
+    QueueingStrategy, Quota, Rank, ResourceGroup, StopPolicy, Text, Weight, Wishes,
 };
 use capstan_core::time::Time;
 
@@ -161,7 +161,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
         goes_to: None,
         terminating: false,
         gated: false,
-        indexed: false,
+        rank: Rank::None,
         created: Time(0),
         bound_at: None,
         ended_at: None,
@@ -233,8 +233,10 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         pod_sets: vec![OwnerPodSet {
             name: text("main"),
             count: pods,
+            before: 0,
             shape: shape.clone(),
             roles: None,
+            late: None,
         }],
         min_member: pods,
         ended: 0,
@@ -243,6 +245,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         admitted: None,
         eviction: None,
         requeued: None,
+        held: None,
     }
 }
 

@@ -150,6 +150,13 @@ impl QuotaModel {
         model
     }
 
+    /// The same where all weigh the same.
+    pub fn unweighted(mut self) -> QuotaModel {
+        self.queues.values_mut().for_each(|queue| queue.weight = Weight::ONE);
+        self.cohorts.values_mut().for_each(|cohort| cohort.weight = Weight::ONE);
+        self
+    }
+
     /// Charges a queue.
     pub fn charge(&mut self, queue: &Text, flavor: &Text, resource: &Text, amount: i64) {
         let pair = (flavor.clone(), resource.clone());
@@ -452,6 +459,54 @@ mod tests {
         ];
         let have = rooms(&facts, &[], &["far", "two", "one"]);
         assert_eq!(have.iter().map(|(room, _)| *room).collect::<Vec<_>>(), [5, 15, 20]);
+    }
+
+    /// The example of spec/quota.md 9.1, with other weights: 5 used of 3 owned, 9 in all.
+    #[test]
+    fn shares_are_by_weight() {
+        let three = |name: &str, weight: u64| match queue(name, "all", quota(3, None, None)) {
+            Input::ClusterQueue(facts) => {
+                Input::ClusterQueue(ClusterQueueFacts { weight: Weight(weight), ..facts })
+            }
+            other => other,
+        };
+        let one = Weight::ONE.0;
+        for (weight, shown) in [(one, 223), (2 * one, 112), (one / 2, 445), (0, i64::MAX)] {
+            let facts = [three("a", 0), three("b", weight), three("c", one)];
+            let mut model = QuotaModel::new(&facts);
+            model.charge(&text("a"), &text(DEFAULT), &text("cpu"), 3);
+            model.charge(&text("b"), &text(DEFAULT), &text("cpu"), 5);
+            let of = |name: &str| model.share(&text(name));
+            assert_eq!(of("b").shown(), shown, "weight {weight}");
+            assert_eq!((of("a").shown(), of("a").borrows), (0, false), "whatever it weighs");
+            assert!(of("b") > of("a") && of("a") == of("c"));
+            assert_eq!(model.clone().unweighted().share(&text("b")).shown(), 223);
+        }
+        // 1 of 9 beyond its own at no weight is more than 2 of 9 at any, and less than 2 at none.
+        for (weight, more) in [(1, Ordering::Greater), (0, Ordering::Less)] {
+            let facts = [three("a", 0), three("b", weight), three("c", one)];
+            let mut model = QuotaModel::new(&facts);
+            model.charge(&text("a"), &text(DEFAULT), &text("cpu"), 4);
+            model.charge(&text("b"), &text(DEFAULT), &text("cpu"), 5);
+            let [a, b] = ["a", "b"].map(|name| model.share(&text(name)));
+            assert_eq!(a.partial_cmp(&b), Some(more));
+        }
+    }
+
+    /// The resource of which most is borrowed makes the share (spec/quota.md 9.1).
+    #[test]
+    fn shares_are_of_the_dominant_resource() {
+        let both = |cpu: i64, gpus: i64| {
+            let none = |nominal| quota(nominal, None, None);
+            group(&[(DEFAULT, &[("cpu", none(cpu)), ("gpu", none(gpus))])])
+        };
+        let all = CohortFacts { groups: vec![both(10, 4)], ..cohort("all", None) };
+        let queue = cluster_queue("a", Some("all"), both(0, 0));
+        let mut model = QuotaModel::new(&[Input::Cohort(all), Input::ClusterQueue(queue)]);
+        model.charge(&text("a"), &text(DEFAULT), &text("cpu"), 3);
+        assert_eq!(model.share(&text("a")).shown(), 300, "3 of 10 cpu");
+        model.charge(&text("a"), &text(DEFAULT), &text("gpu"), 2);
+        assert_eq!(model.share(&text("a")).shown(), 500, "2 of 4 GPUs");
     }
 
     #[test]

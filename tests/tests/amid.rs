@@ -88,7 +88,7 @@ fn so_do_members_whose_volumes_are_still_to_be_made() {
         let (nodes, mut shapes) = exact();
         for (at, shape) in shapes.iter_mut().enumerate() {
             let claims = vec![ClaimUse { claim: key(&format!("c{at}")), made_for: None }];
-            shape.volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+            shape.volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
         }
         let claims = (0..shapes.len()).map(|at| StorageFact::Claim(claim(&format!("c{at}"))));
         let storage = claims.chain([class(Some("disks"))]).map(Input::Storage);

@@ -72,7 +72,7 @@ impl Member {
             |port: &u16| HostPort { port: *port, protocol: text("TCP"), ip: text("0.0.0.0") };
         let volumes = self.claims.then(|| {
             let claims = vec![ClaimUse { claim: key(&format!("c{at}")), made_for: None }];
-            Arc::new(PodVolumes { claims, disks: Vec::new() })
+            Arc::new(PodVolumes { claims, ..PodVolumes::default() })
         });
         Arc::new(PodShape {
             requests: amounts(&[("cpu", self.cpu)]),

@@ -317,7 +317,9 @@ fn a_resumed_job_without_pods_is_suspended_again() {
     let owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
     let mut facts = one_queue(8);
     facts.extend([gpu_node("n", 8), Input::Owner(owner)]);
-    engine.step(NOW, facts);
+    let first = engine.step(NOW, facts);
+    let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+    engine.step(NOW, vec![answer(resume.expect("it fits"), EffectResult::Done)]);
     let late = engine.step(after(60), vec![]);
     let suspends = |e: &&Effect| matches!(e.action, Action::SuspendOwner { .. });
     assert_eq!(late.effects.iter().filter(suspends).count(), 1);
@@ -525,11 +527,12 @@ fn what_a_restart_needs_and_what_a_pod_costs_is_written_on_it() {
     });
     let notes: Vec<_> = notes.collect();
     let price = Some(MicroUsd(2_000_000));
-    let of = |workload: &str| {
+    let of = |workload: &str, began_with: Option<u32>| {
         let (admitted_at, workload) = (Some(NOW), Some(text(workload)));
-        BindingNote { admitted_at, price, workload, ..BindingNote::default() }
+        BindingNote { admitted_at, price, workload, began_with, ..BindingNote::default() }
     };
-    assert_eq!(notes, [of("lone"), of("both"), of("both")], "each a quarter of the node");
+    let both = of("both", Some(2));
+    assert_eq!(notes, [of("lone", None), both.clone(), both], "each a quarter of the node");
     assert_eq!(view(&engine, "lone").per_hour, Some(MicroUsd(2_000_000)));
 }
 #[test]

@@ -66,6 +66,7 @@ fn runs(mut pod: PodFacts, resource: &str, since: Time) -> Input {
         price: None,
         workload: None,
         queue: None,
+        began_with: None,
     }));
     Input::Pod(pod)
 }

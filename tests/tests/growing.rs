@@ -38,7 +38,7 @@ fn bound(pod: &PodFacts, node: &str, flavors: &[(&str, &str)]) -> Input {
         let flavors: BTreeMap<_, _> = flavors.iter().map(|(r, f)| (text(r), text(f))).collect();
         let (admitted_at, price, workload) = (Some(Time(1)), None, Some(text("g")));
         let flavors = Arc::new(flavors);
-        let note = BindingNote { flavors, admitted_at, price, workload, queue: None };
+        let note = BindingNote { flavors, admitted_at, price, workload, ..BindingNote::default() };
         pod.binding = Some(Arc::new(note));
     }
     Input::Pod(pod)

@@ -97,6 +97,32 @@ fn a_stop_that_came_about_puts_off_no_other() {
     assert_eq!(stops(&last).len(), 2, "at once");
 }
 
+/// A group is whoever names it; an owner that was made anew is other work.
+#[test]
+fn who_comes_in_place_of_a_member_is_held_as_that_one_was() {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    let owner = job("made-anew", 1, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    facts.extend([gpu_node("n", 8), Input::Owner(owner)]);
+    let members = members();
+    facts.extend(members[..2].iter().cloned().map(Input::Pod));
+    for name in ["g", "made-anew"] {
+        let (namespace, name) = (text(TEAM), text(name));
+        let owners = vec![members[0].uid.clone(), text("who is gone")];
+        facts.push(Input::Deactivated(DeactivatedFacts { namespace, name, owners }));
+    }
+    engine.step(NOW, facts);
+    assert_ne!(view(&engine, "made-anew").state, State::Queued, "it is not who was held");
+    // Neither of those who were there is any more, before the object says so.
+    let mut facts: Vec<Input> = members[2..].iter().cloned().map(Input::Pod).collect();
+    facts.extend(members[..2].iter().map(|pod| Input::PodGone(pod.uid.clone())));
+    let held = engine.step(after(1), facts);
+    assert!(!held.effects.iter().any(|effect| is_bind(&effect)), "it is held");
+    assert!(matches!(view(&engine, "g").reason, Some(Reason::Deactivated { .. })));
+    assert_eq!(engine.step(after(2), vec![active()]).effects.iter().filter(is_bind).count(), 2);
+    engine.recount();
+}
+
 #[test]
 fn a_new_engine_finds_who_is_to_be_stopped() {
     let mut facts = one_queue(8);

@@ -226,6 +226,35 @@ fn a_member_that_joins_a_gang_that_runs_gives_its_claim_back_too() {
 }
 
 #[test]
+fn who_joins_a_gang_of_which_most_leave_gives_its_claim_back_too() {
+    let mut engine = Engine::new();
+    let runs = |(name, claim, terminating): (&str, &str, bool)| {
+        let mut runs = devices::member(name, 3, PodClaim::Named(key(claim)), claim);
+        (runs.node, runs.phase, runs.terminating) =
+            (Some(text("b")), PodPhase::Running, terminating);
+        Input::Pod(runs)
+    };
+    let there = [("p", "c", false), ("q", "d", true), ("r", "e", true)].map(runs);
+    let nodes = vec![namespace(), cpu("a", 500), cpu("b", 8_000)];
+    let slices = vec![slice("a", &["v"]), slice("b", &["v", "w", "x", "y", "z"])];
+    let used = [("c", "x", "p"), ("d", "y", "q"), ("e", "z", "r")];
+    let used = used.map(|(name, device, by)| has(name, ("b", device), &[by]));
+    let mut claims: Vec<Input> = used.into();
+    // One of those who come has devices where there is no room, the other has none.
+    claims.extend([has("f", ("a", "v"), &[]), Input::ResourceClaim(claim("g"))]);
+    let come = vec![user("s", 3, "f"), user("t", 3, "g")];
+    let first = engine.step(Time(1_000), [nodes, slices, claims, there.to_vec(), come].concat());
+    let gone = back(&first);
+    assert_eq!((gone.len(), any(&first)), (1, 1));
+    assert_eq!((gone[0].1, &*gone[0].2[0].key.1), ("s", "f"));
+    engine.recount();
+    let freed = vec![Input::ResourceClaim(claim("f")), answer(gone[0].0, EffectResult::Done)];
+    let last = engine.step(Time(2_000), freed);
+    assert_eq!(allocations(&last).len(), 2);
+    engine.recount();
+}
+
+#[test]
 fn a_write_that_fails_is_tried_again_after_a_pause() {
     let mut engine = Engine::new();
     let facts = vec![has("c", ("a", "x"), &[]), user("p", 1, "c")];

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape, Requirement,
-    SliceWish, Text, Wishes,
+    SliceWish, Spread, Text, Wishes,
 };
 use capstan_core::time::Time;
 use capstan_tests::around::{Cluster, Placed};
@@ -264,6 +264,43 @@ fn the_node_of_least_use_to_others_is_found() {
     let places = case.decided();
     let large = places.iter().find(|((shape, _), _)| shape.requests.contains_key("cpu"));
     assert_eq!(large.map(|(_, node)| *node), Some(1));
+}
+
+/// They are put down in turns, one in each zone, and are next to each other by their order all the
+/// same.
+#[test]
+fn members_that_spread_are_beside_their_neighbours() {
+    let a = Requirement { key: text("app"), operator: Operator::In, values: vec![text("a")] };
+    let spread = Spread {
+        key: text(ZONE),
+        max_skew: 1,
+        min_domains: 1,
+        labels: Some(vec![a]),
+        required: true,
+        honors_affinity: true,
+        honors_taints: false,
+    };
+    let kin = Kin { namespace: text(TEAM), labels: labels(&[("app", "a")]) };
+    let member = Arc::new(PodShape {
+        requests: amounts(&[("cpu", 1)]),
+        kin: Some(Arc::new(kin)),
+        neighbours: Some(Arc::new(Neighbours { spread: vec![spread], ..Neighbours::default() })),
+        ..PodShape::default()
+    });
+    let model = Case {
+        nodes: vec![(9, 9, Some("x")), (9, 9, Some("y"))],
+        members: Vec::new(),
+        ask: Ask::Sets { level: 0 },
+    }
+    .model();
+    let mut facts: Vec<Input> = model.nodes.into_iter().map(|it| Input::Node(it.into())).collect();
+    facts.extend(gang("g", 6, None, &member, &in_queue(None)).into_iter().map(Input::Pod));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    let nodes: Vec<String> = binds(&output).into_iter().map(|(_, node)| node).collect();
+    assert_eq!(nodes.len(), 6);
+    assert!(nodes[..3].iter().all(|node| *node == nodes[0]), "{nodes:?}");
+    assert!(nodes[3..].iter().all(|node| *node == nodes[5] && *node != nodes[0]), "{nodes:?}");
 }
 
 fn config(cases: u32) -> Config {

@@ -14,6 +14,9 @@ use capstan::gangs::kinds::{Kind, TABLE};
 use capstan_tests::scenario::capstan;
 use serde_json::{Value, json};
 
+/// What only a chart can leave to people: which peers there are, no base knows.
+const OPTIONAL: &str = "network-policy.yaml";
+
 /// Stands for what Helm puts in.
 const ACTION: &str = "<action>";
 
@@ -37,6 +40,13 @@ fn names(folder: &str) -> Vec<String> {
     names.retain(|name| name.ends_with(".yaml") && name != "kustomization.yaml");
     names.sort();
     names
+}
+
+/// Templates of what the base has, too.
+fn templates() -> Vec<String> {
+    let mut templates = names("manifests/chart/templates");
+    templates.retain(|name| name != OPTIONAL);
+    templates
 }
 
 fn base(name: &str) -> Value {
@@ -109,7 +119,7 @@ impl Comparison {
 fn the_chart_has_what_the_base_has() {
     let mut of_base = names("manifests/base");
     of_base.retain(|name| name != "namespace.yaml"); // Helm makes the release's namespace.
-    assert_eq!(names("manifests/chart/templates"), of_base);
+    assert_eq!(templates(), of_base);
     for name in of_base {
         let comparison = Comparison::of(&base(&name), &template(&name));
         assert_eq!(comparison.differs, Vec::<String>::new(), "{name}");
@@ -142,13 +152,17 @@ fn what_helm_puts_in_is_by_default_what_the_base_has() {
             ".rules[1].resourceNames[0]".to_owned(),
             values["config"]["leaderElection"]["resourceName"].clone(),
         ),
+        (
+            ".spec.scopeSelector.matchExpressions[0].values[0]".to_owned(),
+            values["priorityClassName"].clone(),
+        ),
     ]
     .into();
     for empty in ["podAnnotations", "imagePullSecrets", "nodeSelector", "tolerations"] {
         assert!(values[empty] == json!({}) || values[empty] == json!([]), "{empty}");
     }
     let mut met = 0;
-    for name in names("manifests/chart/templates") {
+    for name in templates() {
         for (at, base) in Comparison::of(&base(&name), &template(&name)).left {
             if at.ends_with(".namespace") {
                 assert_eq!(base, "capstan-system", "{name}{at}");
@@ -164,6 +178,46 @@ fn what_helm_puts_in_is_by_default_what_the_base_has() {
         }
     }
     assert_eq!(met, given.len(), "values that no template takes");
+}
+
+/// What is between the first line and the last of a template that is there under a condition.
+fn under(name: &str) -> (String, String) {
+    let text = read(&format!("manifests/chart/templates/{name}"));
+    let (first, rest) = text.split_once('\n').expect("lines");
+    let within = rest.trim_end().strip_suffix("{{- end }}").expect("it ends with its condition");
+    (first.to_owned(), within.to_owned())
+}
+
+#[test]
+fn the_policy_of_networks_is_the_chart_s_and_off_by_default() {
+    let values = yaml(&read("manifests/chart/values.yaml"));
+    assert_eq!(values["networkPolicy"], json!({ "enabled": false, "from": [] }));
+    let (condition, within) = under(OPTIONAL);
+    assert_eq!(condition, "{{- if .Values.networkPolicy.enabled }}");
+    // The rule is there for who is named; without it nobody is let in.
+    let (_, rule) = within.split_once("{{- with .Values.networkPolicy.from }}").expect("a rule");
+    assert!(rule.trim_start().starts_with("ingress:\n") && rule.trim_end().ends_with("{{- end }}"));
+    let policy = template(OPTIONAL);
+    let service = base("service.yaml");
+    assert_eq!(policy["spec"]["podSelector"]["matchLabels"], service["spec"]["selector"]);
+    let port = &policy["spec"]["ingress"][0]["ports"][0]["port"];
+    assert_eq!(*port, service["spec"]["ports"][0]["targetPort"]);
+}
+
+/// Where the classes of the system are limited to namespaces with a quota for them.
+#[test]
+fn the_pods_may_have_their_priority_class() {
+    let quota = base("resource-quota.yaml");
+    let pod = base("deployment.yaml")["spec"]["template"]["spec"].clone();
+    let scope = &quota["spec"]["scopeSelector"]["matchExpressions"];
+    let class = &pod["priorityClassName"];
+    let wanted = json!([{ "scopeName": "PriorityClass", "operator": "In", "values": [class] }]);
+    assert_eq!(*scope, wanted);
+    assert_eq!(quota["metadata"]["namespace"], base("deployment.yaml")["metadata"]["namespace"]);
+    let values = yaml(&read("manifests/chart/values.yaml"));
+    assert_eq!(values["resourceQuota"], true);
+    let (condition, _) = under("resource-quota.yaml");
+    assert_eq!(condition, "{{- if and .Values.resourceQuota .Values.priorityClassName }}");
 }
 
 #[test]

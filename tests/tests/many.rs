@@ -1,12 +1,16 @@
 //! Numbers that hardly anybody writes, and that anybody may: each ends in a decision or a reason.
 
+use std::sync::Arc;
+
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, PodFacts, Text};
+use capstan_core::model::input::{
+    Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape, Requirement, Text,
+};
 use capstan_core::plan::{Action, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node, nominal,
-    shape, text,
+    DEFAULT, TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, labels, local_queue,
+    namespace, node, nominal, shape, text,
 };
 
 const NOW: Time = Time(1_000_000);
@@ -21,6 +25,12 @@ fn of_many_shapes(count: usize, min_member: Option<u32>, queue: Option<&str>) ->
     pods
 }
 
+/// What five nodes have that have 2864, 1726, 2775, 2074 and 1489.
+const SIZES: [i64; 20] = [
+    588, 616, 623, 141, 323, 365, 876, 597, 388, 514, 242, 410, 466, 494, 697, 949, 243, 530, 964,
+    902,
+];
+
 fn bound(output: &StepOutput) -> usize {
     output.effects.iter().filter(|effect| matches!(effect.action, Action::Bind { .. })).count()
 }
@@ -31,6 +41,39 @@ fn a_gang_of_more_shapes_than_indexes_are_kept_starts_whole() {
     let mut facts = vec![Input::Node(node("n", &[("cpu", 100_000), ("pods", 1000)]).into())];
     facts.extend(of_many_shapes(300, None, None).into_iter().map(Input::Pod));
     assert_eq!(bound(&engine.step(NOW, facts)), 300);
+}
+
+/// More ways lead nowhere than a search can try that puts down one after the other; whether members
+/// depend on each other's places or not.
+#[test]
+fn twenty_members_of_as_many_sizes_fill_their_nodes() {
+    let all = Requirement { key: text("app"), operator: Operator::In, values: vec![text("g")] };
+    let peers = PeerSelector {
+        namespaces: vec![text(TEAM)],
+        namespace_selector: None,
+        labels: Some(vec![all]),
+    };
+    let near = PeerTerm { key: text("zone"), peers };
+    let wants = Neighbours { affinity: vec![near], ..Neighbours::default() };
+    let kin = Kin { namespace: text(TEAM), labels: labels(&[("app", "g")]) };
+    for wants in [None, Some(Arc::new(wants))] {
+        let mut facts = vec![namespace()];
+        for (at, cpu) in [2864, 1726, 2775, 2074, 1489].into_iter().enumerate() {
+            let mut facts_of = node(&format!("n{at}"), &[("cpu", cpu), ("pods", 100)]);
+            facts_of.labels.insert(text("zone"), text("z"));
+            facts.push(Input::Node(facts_of.into()));
+        }
+        let mut pods = of_many_shapes(SIZES.len(), None, None);
+        for (pod, size) in pods.iter_mut().zip(SIZES) {
+            let (kin, neighbours) = (Some(Arc::new(kin.clone())), wants.clone());
+            let requests = amounts(&[("cpu", size)]);
+            pod.shape = Arc::new(PodShape { requests, kin, neighbours, ..PodShape::default() });
+        }
+        facts.extend(pods.into_iter().map(Input::Pod));
+        let mut engine = Engine::new();
+        assert_eq!(bound(&engine.step(NOW, facts)), SIZES.len());
+        engine.recount();
+    }
 }
 
 #[test]

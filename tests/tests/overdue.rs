@@ -10,7 +10,7 @@ use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutp
 use capstan_core::policy::Policy;
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
-use capstan_tests::hand::{answer, binds, evicted, gpu_node, one_queue, view};
+use capstan_tests::hand::{answer, binds, evicted, gpu_node, is_bind, one_queue, view};
 use capstan_tests::play::deeds;
 
 const NOW: Time = Time(1_000_000);
@@ -361,24 +361,26 @@ fn gangs_that_stay_in_part_are_stopped_whole_and_queue() {
     assert_eq!((view(&engine, "a").state, used(&engine)), (State::Binding, 8));
     assert_eq!(engine.step(after(300), vec![]).effects.len(), 0, "not yet");
     let due = engine.step(after(301), vec![]);
-    assert_eq!(suspends(&due), ["a", "b"]);
+    assert_eq!(suspends(&due), ["b"], "a needs no more than b leaves");
     let why = due.report.stopped[0].because();
     assert_eq!(why, "only 2 of the 4 members that it needs had a place for 5m");
-    assert_eq!(view(&engine, "a").state, State::Evicting);
-    assert_eq!(due.next_wake, None, "once is enough");
+    let states = ["a", "b"].map(|job| view(&engine, job).state);
+    assert_eq!(states, [State::Binding, State::Evicting]);
+    assert_eq!(due.next_wake, Some(after(601)), "it has its time anew");
     engine.recount();
-    // Both are stopped: one of them has room now.
+    // What it leaves is for a; b queues.
+    let job = &jobs[1];
+    let (incarnation, suspended) = (1, true);
     let mut gone = done(&due);
-    for job in &jobs {
-        let (incarnation, suspended) = (1, true);
-        gone.push(Input::Owner(OwnerFacts { incarnation, suspended, ..job.clone() }));
-        gone.extend(pods_of(job).iter().map(|pod| Input::PodGone(pod.uid.clone())));
-        let new = pods_of(job).into_iter().skip(2);
-        gone.extend(new.map(|pod| Input::PodGone(text(format!("{}+", pod.uid)))));
-    }
+    gone.push(Input::Owner(OwnerFacts { incarnation, suspended, ..job.clone() }));
+    gone.extend(pods_of(job).iter().map(|pod| Input::PodGone(pod.uid.clone())));
+    let new = pods_of(job).into_iter().skip(2);
+    gone.extend(new.map(|pod| Input::PodGone(text(format!("{}+", pod.uid)))));
     let next = engine.step(after(302), gone);
-    let resumes = next.effects.iter().filter(|e| matches!(e.action, Action::ResumeOwner { .. }));
-    assert_eq!(resumes.count(), 1);
+    assert_eq!(binds(&next).len(), 2);
+    engine.step(after(303), done(&next));
+    assert_eq!(view(&engine, "b").state, State::Queued);
+    assert_eq!(suspends(&engine.step(after(1_000), vec![])), [""; 0]);
     engine.recount();
 }
 
@@ -403,8 +405,10 @@ fn a_stop_that_is_refused_is_tried_again() {
     let refused = EffectResult::Refused("a webhook says no".into());
     let answers = due.effects.iter().map(|effect| answer(effect, refused.clone())).collect();
     let after_refusal = engine.step(after(302), answers);
-    assert_eq!(after_refusal.next_wake, Some(after(602)));
-    assert_eq!(suspends(&engine.step(after(602), vec![])), ["a", "b"]);
+    // Whom it was for waits for nobody any more, and has its time from then on, too.
+    assert!(after_refusal.next_wake.is_some_and(|at| at <= after(602)));
+    assert_eq!(suspends(&engine.step(after(601), vec![])), [""; 0]);
+    assert_eq!(suspends(&engine.step(after(602), vec![])), ["b"]);
     engine.recount();
 }
 
@@ -448,5 +452,60 @@ fn a_gang_of_bare_pods_in_part() {
             let due = engine.step(after(700), vec![]);
             assert_eq!(evicted(&due), ["g-0", "g-1", "g-late"]);
         }
+    }
+}
+
+/// Whoever carries effects out has thousands before these: what was decided stands until it is
+/// answered, however long that takes.
+#[test]
+fn a_gang_whose_binds_wait_for_their_turn_keeps_its_places() {
+    let mut engine = Engine::new();
+    let members = gang("g", 4, Some(4), &shape(&[(GPU, 1)]), &in_queue(None));
+    let facts = members.iter().cloned().map(Input::Pod).chain([gpu_node("n", 4)]);
+    let first = engine.step(NOW, facts.collect());
+    let sent = first.effects.iter().filter(is_bind);
+    let sent: Vec<Input> = sent.map(|effect| answer(effect, EffectResult::Done)).collect();
+    assert_eq!(sent.len(), 4);
+    let rival = gang("rival", 4, Some(4), &shape(&[(GPU, 1)]), &in_queue(None));
+    let mut came: Vec<Input> = rival.into_iter().map(Input::Pod).collect();
+    // Two were bound before the others had their turn.
+    came.extend(sent[..2].iter().cloned());
+    came.extend(members[..2].iter().map(|member| ran(member, &first)));
+    let waits = engine.step(after(31), came);
+    assert_eq!((acts(&waits), engine.nodes()[0].used.get(GPU).copied()), (vec![], Some(4)));
+    for late in [60, 600, 6_000] {
+        let later = engine.step(after(late), vec![]);
+        assert_eq!(acts(&later), [], "after {late} s");
+        assert_eq!(engine.nodes()[0].used.get(GPU).copied(), Some(4));
+    }
+    let mut rest: Vec<Input> = sent[2..].to_vec();
+    rest.extend(members[2..].iter().map(|member| ran(member, &first)));
+    let whole = engine.step(after(6_001), rest);
+    assert_eq!((acts(&whole), view(&engine, "g").state), (vec![], State::Running));
+    engine.recount();
+}
+
+/// The time of its pods begins when an owner was resumed, not when that was decided.
+#[test]
+fn a_resume_that_waits_for_its_turn_keeps_its_places_too() {
+    for unknown in [false, true] {
+        let mut engine = Engine::new();
+        let job = train(4);
+        let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Owner(job)]);
+        let first = engine.step(NOW, facts.collect());
+        let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+        let resume = resume.expect("it fits");
+        for late in [60, 120] {
+            let later = engine.step(after(late), vec![]);
+            assert_eq!((suspends(&later), used(&engine)), (vec![], 4), "after {late} s");
+            assert_eq!(later.next_wake, Some(after(late + 60)));
+        }
+        let result = if unknown { EffectResult::TimedOut } else { EffectResult::Done };
+        let answered = engine.step(after(150), vec![answer(resume, result)]);
+        let until = if unknown { after(180) } else { after(210) };
+        assert_eq!((suspends(&answered), answered.next_wake), (vec![], Some(until)));
+        let over = engine.step(until, vec![]);
+        assert_eq!((suspends(&over), used(&engine)), (vec!["train".to_owned()], 0));
+        engine.recount();
     }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     AccessModes, ClaimUse, Input, Kin, LabelSelector, Neighbours, NodeFacts, Operator,
-    PeerSelector, PeerTerm, PodFacts, PodShape, PodVolumes, Requirement, Spread, StorageFact,
+    PeerSelector, PeerTerm, PodFacts, PodShape, PodVolumes, Requirement, SliceWish, Spread,
+    StorageFact, TopologyWish, Wishes,
 };
 use capstan_core::plan::Outcome;
 use capstan_core::time::Time;
 use capstan_tests::disks::{claim, class, key};
 use capstan_tests::facts::{GPU, TEAM, amounts, gang, in_queue, labels, node, pod, text};
-use capstan_tests::hand::{bound, view};
+use capstan_tests::hand::{binds, bound, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -46,7 +47,7 @@ fn using(name: &str) -> Arc<PodShape> {
     let claims = vec![ClaimUse { claim: key(name), made_for: None }];
     Arc::new(PodShape {
         requests: amounts(&[(GPU, 1)]),
-        volumes: Some(Arc::new(PodVolumes { claims, disks: Vec::new() })),
+        volumes: Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() })),
         ..PodShape::default()
     })
 }
@@ -64,8 +65,13 @@ fn nodes(all: &[(&str, &str, i64)]) -> Vec<Input> {
     facts.map(|facts| Input::Node(facts.into())).collect()
 }
 
+/// Wishes for this topology.
+fn within(topology: TopologyWish) -> Arc<Wishes> {
+    Arc::new(Wishes { topology, ..Wishes::clone(&in_queue(None)) })
+}
+
 /// A gang of four that spreads over at least so many zones.
-fn four_by_zone(min_domains: u32) -> Vec<PodFacts> {
+fn four_by_zone(min_domains: u32, wishes: &Arc<Wishes>) -> Vec<PodFacts> {
     let spread = Spread {
         key: text(ZONE),
         max_skew: 1,
@@ -76,12 +82,12 @@ fn four_by_zone(min_domains: u32) -> Vec<PodFacts> {
         honors_taints: false,
     };
     let member = shape("x", 1, Neighbours { spread: vec![spread], ..Neighbours::default() });
-    gang("g", 4, None, &member, &in_queue(None))
+    gang("g", 4, None, &member, wishes)
 }
 
 #[test]
 fn what_no_room_would_open_is_told_before_room() {
-    let pods = four_by_zone(4);
+    let pods = four_by_zone(4, &in_queue(None));
     // Two of three zones are full as well; the third has three GPUs left.
     let says = told(nodes(&[("a", "a", 1), ("b", "b", 1), ("c", "c", 4)]), pods, "g");
     let words = "3 of 4 pods fit; no node takes the next: its zone would be further ahead than \
@@ -91,11 +97,86 @@ fn what_no_room_would_open_is_told_before_room() {
 
 #[test]
 fn a_node_that_only_lacks_room_is_told_before_what_others_refuse_for() {
-    let pods = four_by_zone(1);
+    let pods = four_by_zone(1, &in_queue(None));
     // Zone a is full with one, so zone b may have two and has room for more.
     let says = told(nodes(&[("a", "a", 1), ("b", "b", 4)]), pods, "g");
     let words = "3 of 4 pods fit; the next needs 1 nvidia.com/gpu, the fullest match a has 0 left";
     assert!(says.starts_with(words), "{says}");
+}
+
+#[test]
+fn a_level_that_is_only_preferred_keeps_nobody_waiting() {
+    // More hosts than are looked at one by one, none of which takes members of two zones.
+    let zones = ["a", "b"].into_iter().cycle();
+    let host =
+        |(at, zone): (usize, &str)| Input::Node(in_zone(&format!("n{at:02}"), zone, 4).into());
+    let mut facts: Vec<Input> = (0..40).zip(zones).map(host).collect();
+    let preferred = Some(text("kubernetes.io/hostname"));
+    let wishes = within(TopologyWish { preferred, ..TopologyWish::default() });
+    facts.extend(four_by_zone(1, &wishes).into_iter().map(Input::Pod));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!(binds(&output).len(), 4);
+}
+
+/// All on one host.
+fn on_one_host() -> Arc<Wishes> {
+    let required = Some(text("kubernetes.io/hostname"));
+    within(TopologyWish { required, ..TopologyWish::default() })
+}
+
+#[test]
+fn members_that_spread_are_counted_where_all_of_them_have_to_be() {
+    let pods = four_by_zone(1, &on_one_host());
+    let says = told(nodes(&[("a", "a", 4), ("b", "b", 4)]), pods, "g");
+    let words = "no one kubernetes.io/hostname holds 4 pods; a holds most, 1; there no node takes \
+                 the next: its zone would be further ahead than maxSkew allows on all 1";
+    assert_eq!(says, words);
+}
+
+#[test]
+fn members_that_spread_and_fit_one_by_one_say_that_they_do_not_in_slices() {
+    let slices = Some(SliceWish { level: text("kubernetes.io/hostname"), size: 4 });
+    let pods = four_by_zone(1, &within(TopologyWish { slices, ..TopologyWish::default() }));
+    let says = told(nodes(&[("a", "a", 4), ("b", "b", 4)]), pods, "g");
+    let words = "4 pods fit one by one, not in slices of 4 pods, each within one \
+                 kubernetes.io/hostname";
+    assert_eq!(says, words);
+}
+
+/// Every pod with the label that is in the zone.
+fn near() -> PeerTerm {
+    PeerTerm {
+        key: text(ZONE),
+        peers: PeerSelector {
+            namespaces: vec![text(TEAM)],
+            namespace_selector: None,
+            labels: Some(labelled()),
+        },
+    }
+}
+
+#[test]
+fn who_waits_for_others_of_the_gang_is_not_told_that_those_are_missing() {
+    let wishes = on_one_host();
+    let wants = Neighbours { affinity: vec![near()], ..Neighbours::default() };
+    let mut pods = gang("g", 10, None, &shape("y", 1, wants), &wishes);
+    pods[0].shape = shape("x", 1, Neighbours::default());
+    let says = told(nodes(&[("a", "a", 8), ("b", "b", 8)]), pods, "g");
+    let words = "no one kubernetes.io/hostname holds 9 pods; a holds most, 8";
+    assert!(says.ends_with(words), "{says}");
+}
+
+#[test]
+fn members_of_two_shapes_that_spread_are_counted_each_for_itself() {
+    let mut pods = four_by_zone(1, &in_queue(None));
+    let large = PodShape { requests: amounts(&[(GPU, 2)]), ..PodShape::clone(&pods[0].shape) };
+    pods[0].shape = Arc::new(large);
+    // The large one and one more in zone a, one in zone b, which is full then.
+    let says = told(nodes(&[("a", "a", 8), ("b", "b", 1)]), pods, "g");
+    let words = ", beside 1 pod of its gang: 2 of 3 pods fit; the next needs 1 nvidia.com/gpu, the \
+                 fullest match b has 0 left beside them";
+    assert!(says.contains(words), "{says}");
 }
 
 #[test]
@@ -136,15 +217,7 @@ fn stopped(ground: Vec<Input>, there: &[(PodFacts, &str)], urgent: &PodFacts) ->
 
 #[test]
 fn who_leaves_for_a_rule_is_told_that_rule_and_not_its_room() {
-    let away = PeerTerm {
-        key: text(ZONE),
-        peers: PeerSelector {
-            namespaces: vec![text(TEAM)],
-            namespace_selector: None,
-            labels: Some(labelled()),
-        },
-    };
-    let alone = Neighbours { anti_affinity: vec![away], ..Neighbours::default() };
+    let alone = Neighbours { anti_affinity: vec![near()], ..Neighbours::default() };
     let hermit = pod("hermit", &shape("y", 1, alone), &in_queue(None));
     let other = pod("other", &shape("y", 1, Neighbours::default()), &in_queue(None));
     let urgent = pod("urgent", &shape("x", 2, Neighbours::default()), &in_queue(None));

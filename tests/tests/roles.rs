@@ -274,7 +274,8 @@ fn owner(gpus: i64) -> OwnerFacts {
     let set = |name: &str, count: u32, gpus: i64| {
         let roles = Roles { own: Some(text(name)), least: least.clone(), replica: None };
         let shape = shape(&[(GPU, gpus)]);
-        OwnerPodSet { name: text(name), count, shape, roles: Some(Arc::new(roles)) }
+        let (name, roles) = (text(name), Some(Arc::new(roles)));
+        OwnerPodSet { name, count, before: 0, shape, roles, late: None }
     };
     let pod_sets = vec![set("head", 1, gpus), set("tpu", 4, 1)];
     let made = job("g", 5, &shape(&[(GPU, 1)]), &in_queue(Some("main")));

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, Kin, NodeFacts, PodFacts, PodShape, SliceWish, Wishes};
+use capstan_core::model::input::{
+    Input, Kin, NodeFacts, PodFacts, PodShape, Rank, SliceWish, Wishes,
+};
 use capstan_core::time::Time;
 use capstan_tests::facts::{TEAM, gang, in_queue, labels, namespace, node, shape, text};
 use capstan_tests::hand::binds;
@@ -197,7 +199,7 @@ fn members_with_neighbouring_indices_are_in_one_slice() {
     for indexed in [false, true] {
         let mut pods = case.gang();
         for (at, pod) in pods.iter_mut().enumerate().filter(|_| indexed) {
-            (pod.indexed, pod.created) = (true, Time(1_000 * (at as i64 % 5)));
+            (pod.rank, pod.created) = (Rank::Named, Time(1_000 * (at as i64 % 5)));
         }
         let mut engine = Engine::new();
         let mut facts = vec![namespace()];

@@ -86,6 +86,7 @@ fn runs(pod: &PodFacts, since: Time) -> PodFacts {
         price: Some(dollars(PRICE * gpus)),
         workload: None,
         queue: None,
+        began_with: None,
     }));
     pod
 }

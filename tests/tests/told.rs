@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Inactive;
+use capstan_core::explain::view::FIRST_PODS;
 use capstan_core::model::input::{
     Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PreemptWithin, Price, PriceSource,
     QueueingStrategy, Wishes,
@@ -109,11 +110,26 @@ fn a_pod_of_its_own_is_told_only_once_it_has_waited() {
     let details = engine.details(&text(TEAM), &text("slow")).expect("it waits");
     assert!(details.lone);
     assert_eq!(details.waiting.len(), 1);
-    assert_eq!(details.first_pod, details.waiting.first().cloned());
+    assert_eq!(details.first_pods, details.waiting);
     let mut more = confirmed(&first, &pods, PodPhase::Running);
     more.push(gpu_node("n2", 1));
     let placed = engine.step(NOW, more);
     assert_eq!(states(&placed), [("slow".to_owned(), State::Binding)], "it waits no more");
+}
+
+#[test]
+fn work_without_an_owner_names_the_first_of_its_pods_and_a_job_one() {
+    let mut engine = Engine::new();
+    let gpu = shape(&[(GPU, 1)]);
+    let mut pods = gang("g", 20, Some(19), &gpu, &in_queue(None));
+    pods[0].terminating = true;
+    let mut owner = job("j", 4, &gpu, &in_queue(None));
+    owner.suspended = false;
+    let all = [pods.clone(), pods_of(&owner)].concat();
+    engine.step(NOW, fed(vec![gpu_node("n", 1), Input::Owner(owner)], &all));
+    let named = |of: &str| engine.details(&text(TEAM), &text(of)).expect("it is there").first_pods;
+    assert_eq!((named("g").len(), named("j").len()), (FIRST_PODS, 1));
+    assert!(named("g").iter().all(|pod| pod.uid != pods[0].uid), "who goes is named last");
 }
 
 #[test]

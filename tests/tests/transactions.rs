@@ -3,15 +3,21 @@
 //!
 //! A generated cluster is settled, half of its work left waiting; then random changes (sensible
 //! or not) are made inside a transaction: victims leave and come back, members go anywhere,
-//! claims grow and shrink, checkpoints are taken and returned to.
+//! claims grow and shrink, checkpoints are taken and returned to. Or work that waits claims what
+//! victims leave, several of them what the same ones do, and claimants and victims end, come back
+//! and begin again elsewhere, in any order.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use capstan_core::model::apply::Changes;
+use capstan_core::model::claim::Places;
 use capstan_core::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use capstan_core::model::state::ClusterState;
 use capstan_core::model::txn::{Checkpoint, Txn};
 use capstan_core::model::vacancy::Holding;
+use capstan_core::model::workload::{Assignment, SetAssignment};
 use capstan_core::plan::State;
 use capstan_core::time::Time;
 use capstan_tests::play::Stage;
@@ -183,8 +189,154 @@ impl Player {
     }
 }
 
+/// Who claims, who is claimed from, and what became of them.
+struct Claimed {
+    seed: Seed,
+    holders: Vec<WorkloadIdx>,
+    claimants: Vec<WorkloadIdx>,
+    gone: Vec<(WorkloadIdx, Holding)>,
+    /// Nodes of which room is kept for nobody.
+    kept: Vec<NodeIdx>,
+    marks: Vec<Mark>,
+}
+
+/// A point to go back to: what was gone and kept then, and every number.
+type Mark = (Checkpoint, Vec<(WorkloadIdx, Holding)>, Vec<NodeIdx>, String);
+
+impl Claimed {
+    /// Everybody who waits claims what a few of those leave who hold something.
+    fn new(seed: u64, state: &mut ClusterState) -> Claimed {
+        let mut seed = Seed::new(seed);
+        let holds = |workload: &WorkloadIdx| state.placed(*workload).next().is_some();
+        let all = state.workloads.iter().map(|(index, _)| index);
+        let holders: Vec<WorkloadIdx> = all.filter(holds).collect();
+        let waits = state.workloads.iter().filter(|(_, w)| w.state == State::Queued);
+        let claimants: Vec<WorkloadIdx> = waits.map(|(index, _)| index).collect();
+        for &claimant in claimants.iter().filter(|_| !holders.is_empty()) {
+            let count = seed.between(1, 3);
+            let victims: BTreeSet<WorkloadIdx> = (0..count).map(|_| *seed.pick(&holders)).collect();
+            let nodes = state.room.slots() as u64;
+            let members = state.workloads[claimant].members.clone();
+            let goes = |pod: PodIdx| (pod, NodeIdx(seed.below(nodes) as u32));
+            let members: Vec<(PodIdx, NodeIdx)> = members.into_iter().map(goes).collect();
+            let of = *seed.pick(&holders);
+            let assignment = assignment_like(state, of, claimant);
+            let places = Places { members, ..Places::default() };
+            state.add_claim(claimant, assignment, places, victims.into_iter().collect());
+        }
+        state.recount();
+        let (gone, kept, marks) = (Vec::new(), Vec::new(), Vec::new());
+        Claimed { seed, holders, claimants, gone, kept, marks }
+    }
+
+    fn change(&mut self, txn: &mut Txn<'_>) {
+        match self.seed.below(9) {
+            0 | 1 => {
+                let victim = *self.seed.pick(&self.holders);
+                let held = txn.remove_workload(victim);
+                if !held.places.is_empty() {
+                    self.gone.push((victim, held));
+                }
+            }
+            2 => {
+                if let Some((victim, held)) = self.gone.pop().filter(|it| is_nowhere(txn, it)) {
+                    txn.return_workload(victim, &held);
+                }
+            }
+            3 => self.begin_again(txn),
+            4 => {
+                let ends = *self.seed.pick(&self.holders);
+                txn.end_workload(ends);
+            }
+            5 => {
+                if let Some(claimant) = self.claimants.get(self.seed.below(4) as usize) {
+                    txn.end_workload(*claimant);
+                }
+            }
+            6 => {
+                let node = NodeIdx(self.seed.below(txn.state().room.slots() as u64) as u32);
+                match self.kept.pop() {
+                    Some(node) => txn.propose_room(node, ResourceIdx(0), 3, false),
+                    None => {
+                        txn.propose_room(node, ResourceIdx(0), 3, true);
+                        self.kept.push(node);
+                    }
+                }
+            }
+            7 => {
+                let victim = *self.seed.pick(&self.holders);
+                let before = numbers(txn.state());
+                let held = txn.discharge_workload(victim);
+                txn.recharge_workload(victim, &held);
+                assert_eq!(before, numbers(txn.state()));
+            }
+            _ => self.go_back_and_forth(txn),
+        }
+        txn.state().recount_claimed();
+    }
+
+    /// Members of somebody who is gone begin again, wherever.
+    fn begin_again(&mut self, txn: &mut Txn<'_>) {
+        let Some(gone) = self.gone.last().filter(|it| is_nowhere(txn, it)) else { return };
+        let nodes = txn.state().room.slots() as u64;
+        for (pod, _) in &gone.1.places {
+            txn.place(*pod, NodeIdx(self.seed.below(nodes) as u32));
+        }
+    }
+
+    /// A point is marked, or the last one that was is returned to.
+    fn go_back_and_forth(&mut self, txn: &mut Txn<'_>) {
+        match self.marks.pop().filter(|_| self.seed.below(2) == 0) {
+            Some((mark, gone, kept, then)) => {
+                txn.rollback_to(mark);
+                assert_eq!(then, numbers(txn.state()));
+                (self.gone, self.kept) = (gone, kept);
+            }
+            None => {
+                let (gone, kept) = (self.gone.clone(), self.kept.clone());
+                self.marks.push((txn.checkpoint(), gone, kept, numbers(txn.state())));
+            }
+        }
+    }
+}
+
+/// Whether nobody of those who are gone has begun again.
+fn is_nowhere(txn: &Txn<'_>, (_, held): &(WorkloadIdx, Holding)) -> bool {
+    held.places.iter().all(|(pod, _)| txn.state().pods[*pod].place.is_none())
+}
+
+/// What somebody holds quota with, for the members of another.
+fn assignment_like(state: &ClusterState, of: WorkloadIdx, who: WorkloadIdx) -> Arc<Assignment> {
+    let held = state.workloads[of].assignment.as_ref();
+    let members = state.workloads[who].members.iter();
+    let shapes: BTreeSet<_> = members.map(|pod| state.pods[*pod].shape).collect();
+    let like = |shape| Some(SetAssignment { shape, ..held?.sets.first()?.clone() });
+    let sets = shapes.into_iter().filter_map(like).collect();
+    Arc::new(Assignment { queue: held.and_then(|held| held.queue), sets, at: Time(0) })
+}
+
 proptest! {
     #![proptest_config(config())]
+
+    /// Set aside and taken up again between any two changes, as plays of a timetable are.
+    #[test]
+    fn claims_count_right_whoever_ends(cluster in cluster(), seed: u64, count in 1..60_usize) {
+        let mut state = state(&cluster);
+        let mut claimed = Claimed::new(seed, &mut state);
+        if claimed.holders.is_empty() {
+            return Ok(());
+        }
+        let before = numbers(&state);
+        let mut aside = Txn::begin(&mut state).set_aside();
+        for _ in 0..count {
+            let mut txn = Txn::take_up(&mut state, aside);
+            claimed.change(&mut txn);
+            aside = txn.set_aside();
+        }
+        drop(Txn::take_up(&mut state, aside));
+        prop_assert_eq!(before, numbers(&state));
+        state.recount();
+    }
 
     #[test]
     fn a_dropped_transaction_never_was(cluster in cluster(), seed: u64, count in 1..40_usize) {

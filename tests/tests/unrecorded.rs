@@ -70,6 +70,7 @@ fn found(pod: PodFacts, since: Time, written: bool) -> Input {
         price: None,
         workload: None,
         queue: None,
+        began_with: None,
     };
     Input::Pod(PodFacts {
         node: Some(text("n")),

@@ -53,6 +53,7 @@ fn runs(pod: &PodFacts) -> Input {
         price: None,
         workload: Some(text("g")),
         queue: None,
+        began_with: None,
     };
     let (node, phase) = (Some(text("n")), PodPhase::Running);
     Input::Pod(PodFacts { node, phase, binding: Some(Arc::new(binding)), ..pod.clone() })
@@ -363,20 +364,36 @@ fn a_gang_in_part_is_stopped_whole_for_the_quota_that_it_keeps() {
 }
 
 #[test]
-fn a_minimum_that_grows_keeps_what_is_left_if_that_is_enough() {
-    let (mut engine, members) = (engine(), members());
-    let facts = ground(queue(6)).into_iter().chain(members.iter().map(runs));
-    engine.step(NOW, facts.collect());
+fn an_owner_that_is_to_have_more_keeps_what_is_left_if_that_is_enough() {
+    let made = |pods: u32| {
+        let job = job("g", pods, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+        OwnerFacts { suspended: false, ..job }
+    };
+    let (mut engine, members) = (engine(), pods_of(&made(4)));
+    let facts = ground(queue(6)).into_iter().chain([Input::Owner(made(4))]);
+    engine.step(NOW, facts.chain(members.iter().map(runs)).collect());
     assert_eq!(numbers(&engine), (4, 0, 2));
-    let larger = |pod: &PodFacts, min: u32| {
+    engine.step(NOW, vec![Input::Owner(made(6))]);
+    assert_eq!(numbers(&engine), (6, 0, 0));
+    engine.step(NOW, vec![Input::Owner(made(7))]);
+    assert_eq!(numbers(&engine), (4, 0, 2), "a part of it would help nobody");
+    engine.recount();
+}
+
+/// What it is to have beyond those that it began with is above its minimum.
+#[test]
+fn a_gang_whose_minimum_grows_keeps_nothing() {
+    let (mut engine, members) = (engine(), members());
+    let facts = ground(queue(5)).into_iter().chain(members.iter().map(runs));
+    engine.step(NOW, facts.collect());
+    let larger = |pod: &PodFacts| {
         let mut pod = pod.clone();
-        pod.gang.min_member = Some(min);
+        pod.gang.min_member = Some(5);
         runs(&pod)
     };
-    engine.step(NOW, members.iter().map(|pod| larger(pod, 6)).collect());
-    assert_eq!(numbers(&engine), (6, 0, 0));
-    engine.step(NOW, members.iter().map(|pod| larger(pod, 7)).collect());
-    assert_eq!(numbers(&engine), (4, 0, 2), "a part of it would help nobody");
+    engine.step(NOW, members.iter().map(larger).collect());
+    assert_eq!(numbers(&engine), (4, 0, 1));
+    assert_eq!(bound(&engine.step(NOW, vec![single("other", 0)])), ["other"]);
     engine.recount();
 }
 

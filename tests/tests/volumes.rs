@@ -6,13 +6,15 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    AccessModes, ClaimFacts, ClaimUse, Input, OwnerFacts, PodFacts, PodPhase, PodShape, PodVolumes,
-    StorageFact, VolumeFacts,
+    AccessModes, ClaimFacts, ClaimUse, Input, NodeFacts, OwnerFacts, PodFacts, PodPhase, PodShape,
+    PodVolumes, StorageFact, VolumeFacts,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput, VolumeSetting};
 use capstan_core::time::{Span, Time};
 use capstan_tests::disks::{claim, class, key, volume};
-use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, labels, pod, pods_of, shape, text};
+use capstan_tests::facts::{
+    GPU, TEAM, gang, in_queue, job, labels, node, pod, pods_of, shape, text,
+};
 use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -34,7 +36,7 @@ fn pair() -> Vec<PodFacts> {
     let mut pods = gang("pair", 2, None, &shape(&[(GPU, 1)]), &in_queue(None));
     for (at, pod) in pods.iter_mut().enumerate() {
         let claims = vec![ClaimUse { claim: key(&format!("c-{at}")), made_for: None }];
-        let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+        let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
         pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
     }
     pods
@@ -148,6 +150,23 @@ fn a_gang_is_bound_once_all_its_claims_are() {
     engine.recount();
 }
 
+/// While their claims are bound nobody looks at nodes; before they are bound themselves one does.
+#[test]
+fn a_gang_whose_node_is_cordoned_before_its_binds_goes_back() {
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, local());
+    let written = selects(&first);
+    let mut facts = done(&first);
+    facts.extend(written.iter().flat_map(|(_, settings)| bound(&settings[0])));
+    let cordoned = node("a", &[("cpu", 64_000), (GPU, 8)]);
+    facts.push(Input::Node(NodeFacts { unschedulable: true, ..cordoned }.into()));
+    let back = engine.step(after(1), facts);
+    assert_eq!(binds(&back), []);
+    assert_eq!(waits(&engine).as_deref(), Some("on a: cordoned"));
+    assert!(engine.nodes().iter().all(|node| !node.used.contains_key(GPU)), "no place is kept");
+    engine.recount();
+}
+
 #[test]
 fn a_volume_that_somebody_else_took_sends_the_whole_gang_back() {
     let mut engine = Engine::new();
@@ -228,7 +247,7 @@ fn pods_wait_at_their_places_for_claims_that_are_made_for_them() {
         let made_for = Some(pod.uid.clone());
         claims.push(ClaimFacts { made_for: made_for.clone(), ..claim(&key.name) });
         let claims = vec![ClaimUse { claim: key, made_for }];
-        let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+        let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
         pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
         facts.push(Input::Pod(pod));
     }
@@ -349,7 +368,7 @@ fn a_claim_for_one_pod_is_left_on_any_node() {
         let claim = ClaimFacts { modes, volume: Some(text("v")), bound: true, ..claim("c") };
         let user = |name: &str, priority: i32, node: &str| {
             let claims = vec![ClaimUse { claim: key("c"), made_for: None }];
-            let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+            let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
             let node_selector = labels(&[("kubernetes.io/hostname", node)]);
             let one = PodShape { node_selector, volumes, ..PodShape::clone(&shape(&[(GPU, 1)])) };
             PodFacts { priority, ..pod(name, &Arc::new(one), &in_queue(None)) }

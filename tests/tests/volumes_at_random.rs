@@ -123,7 +123,7 @@ impl Small {
         let mut pods = gang("g", count, None, &shape(&[(GPU, 1)]), &in_queue(None));
         for (pod, uses) in pods.iter_mut().zip(&self.members) {
             let claims = uses.iter().map(|at| ClaimUse { claim: key(*at), made_for: None });
-            let volumes = PodVolumes { claims: claims.collect(), disks: Vec::new() };
+            let volumes = PodVolumes { claims: claims.collect(), ..PodVolumes::default() };
             let volumes = (!uses.is_empty()).then(|| Arc::new(volumes));
             pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
         }
@@ -252,7 +252,7 @@ impl Attached {
         }
         for (node, volume) in &self.used {
             let claims = vec![ClaimUse { claim: key(*volume), made_for: None }];
-            let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+            let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
             let shape = Arc::new(PodShape { volumes, ..PodShape::default() });
             let mut user = pod(&format!("user-{node}-{volume}"), &shape, &in_queue(None));
             (user.node, user.phase) = (Some(text(format!("n{node}"))), PodPhase::Running);

@@ -83,7 +83,7 @@ impl Shown {
             let _inside = runtime.enter();
             answers.client()
         };
-        let publisher = Publisher::new(limits, clock);
+        let publisher = Publisher::new(limits, clock, "capstan".into());
         Shown { publisher, answers, client, runtime, clock, by: Span(0) }
     }
 

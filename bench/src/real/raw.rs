@@ -65,13 +65,19 @@ pub async fn bind_all(kubeconfig: PathBuf, watching: bool) -> Result<(), String>
             counted.fetch_add(1, Ordering::Relaxed);
         }
     };
-    let means =
-        Means { writes: clients.writes.clone(), leadership, answers: Arc::new(answers), clock };
+    let means = Means {
+        writes: clients.writes.clone(),
+        rate: clients.rate.clone(),
+        leadership,
+        answers: Arc::new(answers),
+        clock,
+    };
     let executor = Executor::new(means, Limits::default());
     let effect = |(at, pod): (usize, &Pod)| Effect {
         id: EffectId(at as u64),
         workload: pod.name_any().into(),
-        deadline: clock.now().plus(WITHIN),
+        decided: clock.now(),
+        patience: WITHIN,
         precondition: Precondition::Uid(pod.uid().unwrap_or_default().into()),
         completes: false,
         action: Action::Bind {

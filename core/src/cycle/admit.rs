@@ -38,8 +38,10 @@ impl Engine {
         // How often it failed is forgotten once it runs.
         (entry.requeue.scan, entry.requeue.not_before) = (None, None);
         entry.found_running = false;
+        // Its other pods are there, and its owner runs, where places are for pods that come late.
+        let late = entry.late;
         let kept = entry.members.iter().any(|pod| self.state.pods[*pod].kept());
-        match kept {
+        match kept && !late {
             true => {
                 self.state.workloads[workload].state = State::Resuming;
                 self.resume(now, workload);
@@ -229,6 +231,7 @@ impl Engine {
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));
         (entry.stop_asked, entry.stop_refused) = (true, None);
+        self.file_leaving(victim);
         let freed = self.state.drop_vacancies(victim);
         let freed: BTreeSet<QueueIdx> = freed.into_iter().map(|(queue, ..)| queue).collect();
         freed.iter().for_each(|queue| self.state.quota.advance(*queue));

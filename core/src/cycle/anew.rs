@@ -6,9 +6,10 @@
 //!
 //! Decides that such a gang takes exactly as many members as it lacks without those that leave,
 //! all together, beside them if there is room; else none. Nobody else is stopped for that: they
-//! make room themselves. Once all that had places have left, the gang queues like any other. A gang
-//! of which enough stay goes on as ever, and so does one that lacks a single member: it joins alone
-//! either way. Members that were bound by a leader which died are not leaving, and are completed.
+//! make room themselves; claims that keep members from their places go back as those of any member
+//! do. Once all that had places have left, the gang queues like any other. A gang of which enough
+//! stay goes on as ever, and so does one that lacks a single member: it joins alone either way.
+//! Members that were bound by a leader which died are not leaving, and are completed.
 //!
 //! Restart: from facts alone. Cost: a look at the members of each gang that grows.
 
@@ -50,10 +51,15 @@ impl Engine {
         if waiting.is_empty() {
             return;
         }
+        if may {
+            self.give_back_of_members(now, workload, groups, lacks);
+        }
         let told = self.who_leaves(workload);
         let reason = told.unwrap_or_else(|| self.why_not_anew(workload, &waiting, lacks));
         self.report_outcome(workload, Outcome::Waiting(reason.clone()));
         self.set_reason(workload, reason);
+        self.give_back_unready(now, workload);
+        self.keep_out_while_owed(now, workload);
     }
 
     /// Why a gang does not take what it lacks without those that leave.

@@ -52,11 +52,16 @@ impl Kept {
         self.room.is_empty() && self.quota.is_empty()
     }
 
-    /// Counts it, or counts it no more.
+    /// Counts it, or counts it no more. It is no claim: those are counted anew while it counts.
     pub(crate) fn count(&self, txn: &mut Txn<'_>, counts: bool) {
-        let signed = |amount: i64| if counts { amount } else { -amount };
-        self.room.iter().for_each(|(node, of, n)| txn.claim_room(*node, *of, signed(*n)));
-        self.quota.iter().for_each(|(queue, fr, n)| txn.claim_quota(*queue, *fr, signed(*n)));
+        if counts {
+            self.room.iter().for_each(|(node, of, n)| txn.propose_room(*node, *of, *n, true));
+            self.quota.iter().for_each(|(queue, fr, n)| txn.propose(*queue, *fr, *n, true));
+            return;
+        }
+        // What was counted last is found first.
+        self.quota.iter().rev().for_each(|(queue, fr, n)| txn.propose(*queue, *fr, *n, false));
+        self.room.iter().rev().for_each(|(node, of, n)| txn.propose_room(*node, *of, *n, false));
     }
 }
 
@@ -459,28 +464,36 @@ impl Engine {
         }
     }
 
-    /// Takes away what somebody leaves who ends: from one queue of its tree after the other.
+    /// Takes away what somebody leaves who ends: from one queue of its tree after the other. What
+    /// victims leave is left by who claims it once that has ended.
     fn take_left(&self, ended: WorkloadIdx, on_nodes: &mut OnNodes, charged: &mut OfQuota) {
         let state = &self.state;
-        for index in state.placed(ended) {
+        let mut leave_room = |(node, resource, amount): (NodeIdx, ResourceIdx, i64)| {
+            if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
+                *wanted = wanted.saturating_sub(amount);
+            }
+        };
+        let mut leave_quota = |(queue, fr, amount): (QueueIdx, FrIdx, i64)| {
+            let (root, mut left) = (state.quota.root(queue), amount);
+            let alike = |key: &(QueueIdx, FrIdx)| key.1 == fr && state.quota.root(key.0) == root;
+            for (_, wanted) in charged.iter_mut().filter(|(key, _)| alike(key)) {
+                let taken = left.min(*wanted).max(0);
+                *wanted -= taken;
+                left -= taken;
+            }
+        };
+        let promised = !state.claims.naming(ended).is_empty();
+        for index in state.placed(ended).filter(|_| !promised) {
             let pod = &state.pods[index];
             let node = pod.place.expect("it is placed");
             for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
-                    *wanted = wanted.saturating_sub(amount);
-                }
+                leave_room((node, resource, amount));
             }
-            for (queue, fr, amount) in state.charges_of(index) {
-                let (root, mut left) = (state.quota.root(queue), amount);
-                let alike =
-                    |key: &(QueueIdx, FrIdx)| key.1 == fr && state.quota.root(key.0) == root;
-                for (_, wanted) in charged.iter_mut().filter(|(key, _)| alike(key)) {
-                    let taken = left.min(*wanted).max(0);
-                    *wanted -= taken;
-                    left -= taken;
-                }
-            }
+            state.charges_of(index).for_each(&mut leave_quota);
         }
+        let (quota, room) = state.claims_at_last(ended);
+        quota.into_iter().for_each(leave_quota);
+        room.into_iter().for_each(leave_room);
     }
 
     /// What is told of work that would delay some reserved starts, and of which it makes late.

@@ -14,6 +14,9 @@
 //! gang lacks none that a head of its queue and priority may not delay, others none that extras may
 //! not.
 //!
+//! Who leaves anyway, because it stayed in part for too long, makes room for others in part: what
+//! they lack is claimed there for those who can be whole by that.
+//!
 //! What leaves is claimed, by work that holds quota: until then nothing is kept for what it lacks
 //! otherwise, and the gang is not stopped for being in part. Members join without their victims
 //! where they can, and once those have left before anybody else is looked at.
@@ -183,6 +186,74 @@ impl Engine {
         let wish = self.state.workloads[workload].topology();
         let anywhere = wish.required.is_none() && wish.slices.is_none();
         anywhere && self.stops_others_in(workload) == Some(None)
+    }
+
+    /// Keeps for gangs in part what they lack of what those leave who are `gone`, in queue order:
+    /// where there is enough for all of that. Who they are.
+    pub(crate) fn complete_of_what_leaves(&mut self, gone: &[WorkloadIdx]) -> Vec<WorkloadIdx> {
+        let mut kept = Vec::new();
+        if gone.is_empty() {
+            return kept;
+        }
+        let mut lacking: Vec<WorkloadIdx> = self.state.in_part.keys().copied().collect();
+        lacking.retain(|workload| {
+            let state = self.state.workloads[*workload].state;
+            matches!(state, State::Running | State::Binding)
+                && self.state.claims.get(*workload).is_none()
+                && !self.state.leaving(*workload)
+        });
+        self.state.in_queue_order(&mut lacking);
+        for workload in lacking {
+            let Some((assignment, places)) = self.whole_once_gone(workload, gone) else { continue };
+            self.reservations.doubtful |= !self.reservations.is_empty();
+            // The claim counts what was kept for what it lacks.
+            self.state.drop_vacancies(workload);
+            self.state.add_claim(workload, assignment, places, gone.to_vec());
+            self.say_who_leaves(workload);
+            kept.push(workload);
+        }
+        kept
+    }
+
+    /// Where all that a gang lacks goes once those have left who are `gone`, and with which
+    /// flavors; `None`: it does not exist, or fits nowhere even then.
+    fn whole_once_gone(
+        &mut self,
+        workload: WorkloadIdx,
+        gone: &[WorkloadIdx],
+    ) -> Option<(Arc<Assignment>, Places)> {
+        let missing = self.missing(workload) as usize;
+        let groups = self.needy_by_shape(workload);
+        let all: usize = groups.iter().map(Vec::len).sum();
+        let broken = matches!(self.state.workloads[workload].queue, QueueRef::Broken(_));
+        let waits = missing > 0 && all >= missing && !broken;
+        if !waits || self.lacks_anew(workload).is_some() || self.gives_back(workload) {
+            return None;
+        }
+        let shapes: Vec<ShapeIdx> =
+            groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
+        self.orders(&shapes).into_iter().find_map(|order| {
+            let in_order = order.into_iter().flat_map(|at| &groups[at]).copied();
+            let members: Vec<PodIdx> = in_order.take(missing).collect();
+            let passed = self.state.pass_nominated_for(&members);
+            let found = self.places_once_gone(workload, &members, gone);
+            self.state.restore_nominated(passed);
+            found
+        })
+    }
+
+    fn places_once_gone(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        gone: &[WorkloadIdx],
+    ) -> Option<(Arc<Assignment>, Places)> {
+        let assignment = self.with_shapes(workload, members, Mode::Preempt).ok()?;
+        let pays = self.profile(assignment.queue).paying == Paying::Pays;
+        let txn = self.put_with(workload, members, &assignment, Some(gone))?;
+        let places = places_of(txn.state(), members, pays);
+        drop(txn);
+        Some((assignment, places))
     }
 
     /// Whom to stop for exactly these members, which the gang `lacks`, or not; `Err`: nobody would

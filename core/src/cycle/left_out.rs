@@ -261,7 +261,7 @@ fn beside_peers(
 }
 
 /// So many members of each group, the first ones.
-fn members_of(groups: &[Vec<PodIdx>], counts: &[u32]) -> Vec<PodIdx> {
+pub(super) fn members_of(groups: &[Vec<PodIdx>], counts: &[u32]) -> Vec<PodIdx> {
     let taken = groups.iter().zip(counts);
     taken.flat_map(|(group, count)| &group[..*count as usize]).copied().collect()
 }

@@ -333,7 +333,7 @@ fn wants_room(reason: &Reason) -> bool {
     match reason {
         Reason::Nodes(_)
         | Reason::PriceUnknown { .. }
-        | Reason::Topology { .. }
+        | Reason::Topology(_)
         | Reason::Together { .. }
         | Reason::UnknownLevel { .. } => true,
         Reason::Flavors { tried, .. } => tried.iter().any(|refusal| refusal.why.wants_room()),

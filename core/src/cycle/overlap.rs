@@ -110,6 +110,7 @@ impl Engine {
             self.evict(now, victim.workload, preemption.clone());
         }
         let left = names.len() as u32;
+        names.iter().for_each(|victim| self.file_leaving(*victim));
         self.state.add_claim(workload, assignment, places, names);
         self.waiting.remove(workload);
         self.tried.insert(workload);
@@ -118,6 +119,7 @@ impl Engine {
         entry.state = State::Reserved;
         entry.requeue.scan = None;
         round.decided = true;
+        self.file_end(workload);
         self.set_reason(workload, Reason::WaitingForVictims { victims: left });
         self.report_outcome(workload, Outcome::Preempting(preemptions));
     }

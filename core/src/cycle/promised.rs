@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
+use crate::cycle::left_out::members_of;
 use crate::cycle::{Entry, Head, Premise, Round, Verdict, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
@@ -269,16 +270,16 @@ impl Engine {
         self.keep_out_while_owed(now, workload);
     }
 
-    /// Members that wait for a place, those that a resumed owner has still to make among them.
+    /// Members that wait for a place, those that an owner has still to make among them.
     pub(super) fn needy(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
         let pods = &self.state.pods;
-        let comes = self.state.workloads[workload].kept_until.is_some();
-        let needy = |pod: &PodIdx| pods[*pod].needs_place() && (comes || !pods[*pod].kept());
+        let keeps = self.state.workloads[workload].keeps();
+        let needy = |pod: &PodIdx| pods[*pod].needs_place() && (keeps || !pods[*pod].kept());
         self.state.unplaced(workload).filter(needy).collect()
     }
 
     /// Members without a place, those of one shape together, in order.
-    fn needy_by_shape(&self, workload: WorkloadIdx) -> Vec<Vec<PodIdx>> {
+    pub(super) fn needy_by_shape(&self, workload: WorkloadIdx) -> Vec<Vec<PodIdx>> {
         let pods = &self.state.pods;
         let mut groups: Vec<Vec<PodIdx>> = Vec::new();
         for pod in self.needy(workload) {
@@ -306,17 +307,14 @@ impl Engine {
         }
         let mut tries = elastic::TRIES_MAX;
         let shapes: Vec<_> = groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
-        let members = |counts: &[u32]| -> Vec<PodIdx> {
-            let taken = groups.iter().zip(counts);
-            taken.flat_map(|(group, count)| &group[..*count as usize]).copied().collect()
-        };
         let exactly = (missing, missing);
         for order in self.orders(&shapes) {
             let counts = elastic::fill(&limits, &order, exactly, &mut tries, |counts| {
-                self.place_members(workload, &members(counts), false)
+                self.place_members(workload, &members_of(groups, counts), false)
             });
             if let Some(counts) = counts {
-                return !keep || self.place_before_rest(workload, &members(&counts), groups);
+                let members = members_of(groups, &counts);
+                return !keep || self.place_before_rest(workload, &members, groups);
             }
         }
         self.missing_together(workload, groups, missing, keep)

@@ -10,8 +10,9 @@
 //! meantime where `blocks_admission` says so. Work whose runs together held quota for as long as
 //! it asked for (`max_runtime`) is deactivated as well.
 //!
-//! A member has started when it is running; whether it passes its readiness probe is not asked.
-//! Members that ended well and that nobody makes again are not waited for.
+//! A member has started when it runs and does not say that it is not ready: one that fails its
+//! readiness probe, or whose node does not answer, has not. Members that ended well and that nobody
+//! makes again are not waited for.
 //!
 //! Deactivation is written on the Workload object first. That its work may not run is a fact then,
 //! and stops it as it does where people wrote it. What is refused, a stop or a write, is tried

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use super::news::uninteresting;
 use crate::engine::Engine;
 use crate::explain::reason::{Inactive, Reason};
-use crate::explain::view::{CohortView, LocalQueueView, QueueView, WorkloadDetails};
+use crate::explain::view::{CohortView, FIRST_PODS, LocalQueueView, QueueView, WorkloadDetails};
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{GangKey, LocalQueueFacts, PodPhase, StopPolicy, Text};
 use crate::model::workload::Workload;
 use crate::money::MicroUsd;
+use crate::plan::PodRef;
 use crate::quota::build::all_rules;
 use crate::resources;
 
@@ -74,6 +75,8 @@ impl Engine {
             Some((state.pods.get(*pod)?.uid.clone(), node.name.clone()))
         });
         let named = |victim: &WorkloadIdx| Some(state.workloads.get(*victim)?.full_name.clone());
+        let owner = self.owner_ref(index);
+        let most = if owner.is_some() { 1 } else { FIRST_PODS };
         WorkloadDetails {
             view: self.workload_view(index),
             source: entry.source,
@@ -81,8 +84,8 @@ impl Engine {
                 GangKey::Group(_, name) => Some(name.clone()),
                 GangKey::Owner(..) | GangKey::Pod(_) => None,
             },
-            owner: self.owner_ref(index),
-            first_pod: members().find(|pod| !pod.kept()).map(|pod| pod.reference()),
+            owner,
+            first_pods: self.first_pods(index, most),
             lone: entry.lone(),
             priority_class: entry.wishes.priority_class.clone(),
             members: there,
@@ -102,6 +105,19 @@ impl Engine {
             failures: entry.requeue.failures.max(entry.requeue.unready()),
             retry_at: entry.requeue.not_before,
         }
+    }
+
+    /// The first members of a workload, so many at most; those that are being deleted only where
+    /// there is nobody else.
+    fn first_pods(&self, index: WorkloadIdx, most: usize) -> Vec<PodRef> {
+        let state = &self.state;
+        let members = state.workloads[index].members.iter().map(|pod| &state.pods[*pod]);
+        let there = members.filter(|pod| !pod.kept());
+        let mut pods: Vec<_> = there.clone().filter(|pod| !pod.terminating).take(most).collect();
+        if pods.is_empty() {
+            pods = there.take(most).collect();
+        }
+        pods.into_iter().map(|pod| pod.reference()).collect()
     }
 
     /// All Cohort objects, by name.

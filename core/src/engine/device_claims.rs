@@ -178,7 +178,7 @@ impl Engine {
     }
 
     /// A place that a member was to have is free again, and so is what was written for it.
-    fn give_back(&mut self, now: Time, pod: PodIdx, changes: &mut Changes) {
+    pub(super) fn give_back(&mut self, now: Time, pod: PodIdx, changes: &mut Changes) {
         self.release_claims(now, pod);
         self.give_up_place(pod, changes);
     }

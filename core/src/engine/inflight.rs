@@ -3,13 +3,19 @@
 //! A placement decided by us is assumed at once and confirmed by the API; a refusal gives the
 //! room back and requeues the member after a growing pause. While an answer is unknown nothing is
 //! freed: the API will show what happened.
+//!
+//! There is no clock for what was handed over. Whoever carries effects out answers each one, after
+//! it was tried for its time at most or when it may not act any more; how long it waits for its
+//! turn there is no failure of a gang whose other members were bound meanwhile. So a place that is
+//! assumed is kept until then, and the time of pods that are to come begins when their owner was
+//! resumed.
 
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::Text;
-use crate::model::pod::Binding;
+use crate::model::pod::{Binding, Takeover};
 use crate::plan::{Action, EffectId, EffectResult, State};
 use crate::time::{Span, Time};
 
@@ -24,8 +30,8 @@ pub(crate) enum InFlight {
     Allocate(Text),
     /// Giving claims of a pod back.
     Release(Text),
-    /// Resuming an owner.
-    Resume(WorkloadIdx),
+    /// Resuming an owner; whether the time of its pods was over before that was answered.
+    Resume(WorkloadIdx, bool),
     /// Stopping a victim.
     Stop(WorkloadIdx),
 }
@@ -40,7 +46,7 @@ impl Engine {
                 InFlight::Prepare(pod.uid.clone())
             }
             Action::AllocateClaims { pod, .. } => InFlight::Allocate(pod.uid.clone()),
-            Action::ResumeOwner { .. } => InFlight::Resume(of),
+            Action::ResumeOwner { .. } => InFlight::Resume(of, false),
             Action::SuspendOwner { .. } | Action::Evict { .. } => InFlight::Stop(of),
             Action::ReleaseClaims { pod, .. } => InFlight::Release(pod.uid.clone()),
             // What it changes is seen, and it is asked for again until then.
@@ -65,19 +71,14 @@ impl Engine {
         self.settle_owed(effect, changes);
         // Unknown is no answer: what happened will show in the API, or in a later outcome.
         if result == EffectResult::TimedOut {
-            if let Some(InFlight::Release(uid)) = self.inflight.get(&effect) {
-                let uid = uid.clone();
-                self.inflight.remove(&effect);
-                self.release_unknown(&uid);
-                self.not_given_back(now, effect, &uid, &describe(&result), changes);
-            }
+            self.stays_unknown(now, effect, changes);
             return None;
         }
         let kind = self.inflight.remove(&effect)?;
         let pod = match &kind {
             InFlight::Bind(pod) => self.flies(*pod, effect).then_some(*pod),
             InFlight::Prepare(uid) | InFlight::Allocate(uid) => self.flying(uid, effect),
-            InFlight::Release(_) | InFlight::Resume(_) | InFlight::Stop(_) => None,
+            InFlight::Release(_) | InFlight::Resume(..) | InFlight::Stop(_) => None,
         };
         let done = result == EffectResult::Done;
         match (kind, pod) {
@@ -112,15 +113,43 @@ impl Engine {
             (InFlight::Release(uid), _) => {
                 self.not_given_back(now, effect, &uid, &describe(&result), changes);
             }
-            (InFlight::Resume(workload) | InFlight::Stop(workload), _)
+            (InFlight::Resume(workload, _) | InFlight::Stop(workload), _)
                 if self.state.workloads.get(workload).is_none() => {}
-            (InFlight::Resume(_), _) if done => {}
-            (InFlight::Resume(workload), _) => {
+            (InFlight::Resume(workload, late), _) if done => {
+                if late && self.comes_up_by(workload, effect) {
+                    self.keep_on(now, workload);
+                }
+            }
+            (InFlight::Resume(workload, _), _) => {
                 self.unresume(now, workload, describe(&result), changes);
             }
             (InFlight::Stop(workload), _) => self.stop_answered(now, workload, &result, changes),
         }
         None
+    }
+
+    /// Nobody will say what became of an effect.
+    fn stays_unknown(&mut self, now: Time, effect: EffectId, changes: &mut Changes) {
+        match self.inflight.get(&effect) {
+            Some(InFlight::Release(uid)) => {
+                let uid = uid.clone();
+                self.inflight.remove(&effect);
+                self.release_unknown(&uid);
+                let why = describe(&EffectResult::TimedOut);
+                self.not_given_back(now, effect, &uid, &why, changes);
+            }
+            // Its pods have the time that they have.
+            Some(&InFlight::Resume(workload, _)) if self.comes_up_by(workload, effect) => {
+                self.state.workloads[workload].owner_effect = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether places are kept for pods of an owner that this effect resumes.
+    fn comes_up_by(&self, workload: WorkloadIdx, effect: EffectId) -> bool {
+        let entry = self.state.workloads.get(workload);
+        entry.is_some_and(|it| it.owner_effect == Some(effect) && it.kept_until.is_some())
     }
 
     fn flying(&self, uid: &Text, effect: EffectId) -> Option<PodIdx> {
@@ -156,7 +185,10 @@ impl Engine {
                 false if self.fell_apart(workload) => {
                     self.send_back_at_once(now, workload, "members are gone".into());
                 }
-                false => self.send_prepared(now, workload),
+                false => match self.first_refused(workload) {
+                    Some(failure) => self.send_back_at_once(now, workload, failure),
+                    None => self.send_prepared(now, workload),
+                },
             }
         }
     }
@@ -178,12 +210,13 @@ impl Engine {
         }
     }
 
-    /// A place that a pod was to have is free again.
+    /// A place that a pod was to have is free again: it waits for another as any member does.
     pub(super) fn give_up_place(&mut self, pod: PodIdx, changes: &mut Changes) {
         self.state.release(pod, changes);
         self.state.pods[pod].binding = Binding::None;
         self.state.pods[pod].bound_at = None;
         self.state.pods[pod].note = None;
+        self.state.pods[pod].takeover = Takeover::Over;
     }
 
     /// A resumed owner did not come up: its places are free again.
@@ -218,8 +251,7 @@ impl Engine {
         entry.requeue.failures += 1;
         let until = now.plus(Span(doubled.min(most.0)));
         entry.requeue.not_before = Some(until);
-        self.delayed.retain(|(_, delayed)| *delayed != workload);
-        self.delayed.insert((until, workload));
+        self.delayed.set(workload, Some(until));
         self.set_reason(workload, Reason::Backoff { until, failure });
         changes.dirty.insert(workload);
     }

@@ -40,6 +40,7 @@ mod news;
 mod overdue;
 mod positions;
 mod readiness;
+mod refused;
 mod remedies;
 pub(crate) mod reservations;
 mod spending;
@@ -63,7 +64,7 @@ pub struct Engine {
     /// Those that were looked at in vain.
     pub(crate) growth_parked: BTreeSet<WorkloadIdx>,
     /// Work that waits out a failure.
-    pub(crate) delayed: BTreeSet<(Time, WorkloadIdx)>,
+    pub(crate) delayed: overdue::Deadlines,
     /// Resumed owners and when their pods must be there.
     pub(crate) deadlines: overdue::Deadlines,
     /// Owners that an engine before this one resumed, without places for their pods yet.
@@ -283,8 +284,13 @@ impl Engine {
         } else if heads_changed {
             self.wake_those_behind_heads();
         }
-        let mut arrived: Vec<WorkloadIdx> =
-            changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload).collect();
+        self.send_arrived(now, &changes.arrived);
+    }
+
+    /// Binds pods that came for places kept for them, where their nodes take them.
+    fn send_arrived(&mut self, now: Time, pods: &[PodIdx]) {
+        let of = pods.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
+        let mut arrived: Vec<WorkloadIdx> = of.collect();
         arrived.extend(std::mem::take(&mut self.unsent_while_stopped));
         arrived.sort_unstable();
         arrived.dedup();
@@ -294,7 +300,9 @@ impl Engine {
                 self.unsent_while_stopped.insert(workload);
                 continue;
             }
-            self.send(now, workload);
+            if self.let_refused_go(now, workload) {
+                self.send(now, workload);
+            }
             self.state.keep_state(workload);
         }
     }
@@ -357,7 +365,7 @@ impl Engine {
         self.unsent_while_stopped.remove(&workload);
         self.tried.remove(&workload);
         self.state.inherited.remove(&workload);
-        self.delayed.retain(|(_, delayed)| *delayed != workload);
+        self.delayed.set(workload, None);
         self.deadlines.set(workload, None);
         self.resumed_before.remove(&workload);
         self.holds.forget(workload);
@@ -374,7 +382,7 @@ impl Engine {
         self.give_up_stale_claim(workload);
         let entry = &self.state.workloads[workload];
         let (state, delay) = (entry.state, entry.requeue.not_before);
-        let comes = entry.kept_until.is_some();
+        let (comes, keeps) = (entry.kept_until.is_some(), entry.keeps());
         let queue = match &entry.queue {
             QueueRef::Unqueued => Some(None),
             QueueRef::Queue(queue) => Some(Some(*queue)),
@@ -383,7 +391,7 @@ impl Engine {
         let delayed = delay.filter(|until| *until > now);
         let unready = entry.requeue.unready();
         if let Some(until) = delayed.filter(|_| state == State::Queued) {
-            self.delayed.insert((until, workload));
+            self.delayed.set(workload, Some(until));
             if unready > 0 && entry.reason.is_none() {
                 self.set_reason(workload, Reason::not_ready(until, unready));
             }
@@ -414,7 +422,7 @@ impl Engine {
         let holds = matches!(state, State::Running | State::Binding);
         let needy = |pod| {
             let pod: &crate::model::pod::Pod = &self.state.pods[pod];
-            let unbound = pod.binding == Binding::None || comes && pod.kept();
+            let unbound = pod.binding == Binding::None || keeps && pod.kept();
             pod.active() && !pod.gated && !pod.terminating && unbound
         };
         let grows = holds && self.state.unplaced(workload).any(needy);
@@ -477,7 +485,8 @@ impl Engine {
         self.effects.push(Effect {
             id,
             workload: self.state.workloads[workload].full_name.clone(),
-            deadline: now.plus(self.state.policy.effect_timeout),
+            decided: now,
+            patience: self.state.policy.effect_timeout,
             precondition: uid.map_or(Precondition::None, Precondition::Uid),
             completes: false,
             action,

@@ -4,26 +4,31 @@
 //! or a webhook forbids them); a gang loses a member whose replacement fits nowhere, and holds what
 //! it has for as long as it runs in part. Two such gangs can wait for each other for ever.
 //!
-//! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`. If none came by
-//! then the owner is suspended again and queues; if some came, what the others need is free again.
+//! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`, which does not end
+//! while the resume itself still waits for its turn among other effects. If none came by then the
+//! owner is suspended again and queues; if some came, what the others need is free again.
 //! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues, but
-//! not while others leave for what it lacks. One
-//! without an owner is stopped only while members of it wait: of others nobody makes any more, and
-//! what runs is left to run; no quota is kept for what it lacks from then on.
+//! not while others leave for what it lacks. Of several no more are stopped than it takes: who can
+//! be completed with what those leave who stand behind it goes on. One without an owner is stopped
+//! only while members of it wait: of others nobody makes any more, and what runs is left to run; no
+//! quota is kept for what it lacks from then on.
 //!
 //! Restart: places are kept until what was written on the owner says; how long a gang has been in
 //! part is counted anew, so it is stopped late and never early. Cost: what is due is looked up in
-//! order; gangs in part are few.
+//! order; gangs in part are few. Where some are due, a look for places for each of those in part
+//! after each stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
+use crate::engine::inflight::InFlight;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
 
-/// When the pods of resumed owners must be there: one time for each workload.
+/// When something is due (the pods of a resumed owner, the end of a pause): one time for each
+/// workload.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     of: BTreeMap<WorkloadIdx, Time>,
@@ -63,6 +68,11 @@ impl Deadlines {
         self.of.is_empty()
     }
 
+    /// All that have a time, the first due first.
+    pub fn in_order(&self) -> impl Iterator<Item = WorkloadIdx> {
+        self.in_order.iter().map(|(_, workload)| *workload)
+    }
+
     /// Who is due first.
     pub fn first(&self) -> Option<(Time, WorkloadIdx)> {
         self.in_order.first().copied()
@@ -72,7 +82,7 @@ impl Deadlines {
 impl Engine {
     /// When time alone will change something.
     pub(super) fn next_wake(&self) -> Option<Time> {
-        let delayed = self.delayed.first().map(|(at, _)| *at);
+        let delayed = self.delayed.first().map(|(at, _)| at);
         let deadline = self.deadlines.first().map(|(at, _)| at);
         let timeout = self.state.policy.recovery_timeout;
         let since = self.state.in_part.values().filter_map(|since| *since).min();
@@ -89,8 +99,7 @@ impl Engine {
 
     /// Carries out what is due.
     pub(super) fn wake_in_time(&mut self, now: Time) {
-        while let Some((_, workload)) = self.delayed.first().filter(|(at, _)| *at <= now).copied() {
-            self.delayed.pop_first();
+        for workload in self.delayed.take_due(now) {
             let entry = self.state.workloads.get(workload);
             if entry.is_some_and(|it| it.requeue.not_before.is_none_or(|until| until <= now)) {
                 self.state.workloads[workload].requeue.not_before = None;
@@ -136,10 +145,31 @@ impl Engine {
             return;
         }
         if !state.pods_came(workload) {
-            return self.suspend_again(now, workload, changes);
+            return match self.still_resumes(workload) {
+                true => self.keep_on(now, workload),
+                false => self.suspend_again(now, workload, changes),
+            };
         }
         state.workloads[workload].kept_until = None;
         changes.dirty.insert(workload);
+    }
+
+    /// Whether it is still to be resumed: that waits for its turn, or for its answer. The time of
+    /// its pods begins with that.
+    fn still_resumes(&mut self, workload: WorkloadIdx) -> bool {
+        let suspended = self.state.owner_of(workload).is_some_and(|owner| owner.suspended);
+        let effect = self.state.workloads[workload].owner_effect.filter(|_| suspended);
+        let Some(effect) = effect else { return false };
+        let Some(InFlight::Resume(_, late)) = self.inflight.get_mut(&effect) else { return false };
+        *late = true;
+        true
+    }
+
+    /// Places are kept for the pods of a resumed owner from now on.
+    pub(super) fn keep_on(&mut self, now: Time, workload: WorkloadIdx) {
+        let until = now.plus(self.state.policy.resume_timeout);
+        self.state.workloads[workload].kept_until = Some(until);
+        self.deadlines.set(workload, Some(until));
     }
 
     /// Whether work that is in part is looked after by what looks whether pods come up.
@@ -167,35 +197,51 @@ impl Engine {
         self.unresume(now, workload, "its pods did not appear in time".into(), changes);
     }
 
-    /// Stops gangs whose missing members found no place for too long.
+    /// Stops gangs whose missing members found no place for too long, one after the other, the last
+    /// in queue order first. Others that can be completed with what those leave that were stopped
+    /// before them have that kept for them, and their time begins anew.
     fn stop_what_stays_in_part(&mut self, now: Time, changes: &mut Changes) {
         let Some(timeout) = self.state.policy.recovery_timeout else { return };
         let due = |since: &Option<Time>| since.is_some_and(|since| since.plus(timeout) <= now);
         let in_part = self.state.in_part.iter();
         let mut overdue: Vec<WorkloadIdx> =
             in_part.filter(|(_, since)| due(since)).map(|(workload, _)| *workload).collect();
+        if overdue.is_empty() {
+            return;
+        }
         self.state.in_queue_order(&mut overdue);
-        for workload in overdue {
-            if self.state.claims.get(workload).is_some() {
-                // Room is being made for what it lacks: its time begins once that comes to nothing.
-                self.state.in_part.insert(workload, Some(now));
-                continue;
+        changes.dirty.extend(overdue.iter().copied());
+        overdue.retain(|workload| self.may_not_stay_in_part(now, *workload));
+        // What was stopped for that before and has not left yet.
+        let mut gone: Vec<WorkloadIdx> = self.state.in_part.keys().copied().collect();
+        gone.retain(|workload| self.state.leaving(*workload));
+        loop {
+            for kept in self.complete_of_what_leaves(&gone) {
+                self.state.in_part.insert(kept, Some(now));
+                overdue.retain(|workload| *workload != kept);
             }
-            self.state.in_part.insert(workload, None);
-            changes.dirty.insert(workload);
-            if self.must_come_up(workload) {
-                continue;
-            }
-            let needs = |pod: PodIdx| self.state.pods[pod].needs_place();
-            let waits = self.state.unplaced(workload).any(needs);
-            let owned = self.state.owner_of(workload).is_some();
-            let lacks = waits || owned && self.state.members_lacking(workload) > 0;
-            if lacks && !self.state.leaving(workload) {
-                let preemption = self.stopped_for_nobody(now, workload, timeout);
-                self.stopped.extend(preemption.clone());
-                preemption.into_iter().for_each(|told| self.evict(now, workload, told));
+            let Some(workload) = overdue.pop() else { return };
+            if let Some(preemption) = self.stopped_for_nobody(now, workload, timeout) {
+                self.stopped.push(preemption.clone());
+                self.evict(now, workload, preemption);
+                gone.push(workload);
             }
         }
+    }
+
+    /// Whether a gang that was in part for too long is to be stopped; it is not looked at again.
+    fn may_not_stay_in_part(&mut self, now: Time, workload: WorkloadIdx) -> bool {
+        if self.state.claims.get(workload).is_some() {
+            // Room is being made for what it lacks: its time begins once that comes to nothing.
+            self.state.in_part.insert(workload, Some(now));
+            return false;
+        }
+        self.state.in_part.insert(workload, None);
+        let needs = |pod: PodIdx| self.state.pods[pod].needs_place();
+        let waits = self.state.unplaced(workload).any(needs);
+        let owned = self.state.owner_of(workload).is_some();
+        let lacks = waits || owned && self.state.members_lacking(workload) > 0;
+        lacks && !self.must_come_up(workload) && !self.state.leaving(workload)
     }
 
     /// What stopping a workload is whose members did not all come.

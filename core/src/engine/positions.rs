@@ -134,7 +134,7 @@ impl Engine {
             found
         };
         let promised = by_queue(&mut self.state.claims.workloads(), State::Reserved);
-        let delayed = self.delayed.iter().map(|(_, index)| *index);
+        let delayed = self.delayed.in_order();
         let mut delayed = delayed.filter(|index| !self.waiting.contains(*index));
         (promised, by_queue(&mut delayed, State::Queued))
     }

@@ -156,7 +156,7 @@ impl Engine {
                 Reason::Flavors { .. }
                     | Reason::BudgetExhausted(_)
                     | Reason::Nodes(_)
-                    | Reason::Topology { .. }
+                    | Reason::Topology(_)
                     | Reason::Together { .. }
             )
         );

@@ -125,7 +125,12 @@ impl Engine {
         self.state.no_more_apart(workload);
         self.state.in_part.entry(workload).and_modify(|since| *since = Some(now));
         self.mark(workload);
-        self.give_up_claims_on(workload, changes)
+        let claimants = self.give_up_claims_on(workload, changes);
+        for claimant in &claimants {
+            // What they waited for came to nothing: their time begins now.
+            self.state.in_part.entry(*claimant).and_modify(|since| *since = Some(now));
+        }
+        claimants
     }
 
     /// Gives up the claims that name a victim; whose they were queue again, or run on in part.

@@ -182,7 +182,7 @@ impl Engine {
                 flies(state.pod_by_uid.get(uid).and_then(|pod| state.pods.get(*pod)), id)
             }
             InFlight::Release(uid) => state.pod_by_uid.contains_key(uid),
-            InFlight::Resume(workload) | InFlight::Stop(workload) => {
+            InFlight::Resume(workload, _) | InFlight::Stop(workload) => {
                 state.workloads.get(*workload).is_some()
             }
         });

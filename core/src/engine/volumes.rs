@@ -91,7 +91,7 @@ impl Engine {
         Ok(true)
     }
 
-    fn node_is_gone(&self, node: NodeIdx) -> Text {
+    pub(super) fn node_is_gone(&self, node: NodeIdx) -> Text {
         format!("node {} is gone", self.state.room.node(node).name).into()
     }
 
@@ -214,6 +214,12 @@ impl Engine {
                 self.release_claims(now, pod);
                 self.give_up_place(pod, changes);
             }
+        }
+        // For pods that come once these run nothing is kept without them.
+        let placed: Vec<PodIdx> = self.state.placed(workload).collect();
+        let late = self.state.workloads[workload].late;
+        if late && placed.iter().all(|pod| self.state.pods[*pod].kept()) {
+            placed.into_iter().for_each(|pod| self.state.release(pod, changes));
         }
         self.back_off(now, workload, failure, changes);
     }

@@ -1,7 +1,7 @@
 //! Why a flavor does not take a pod set, with the numbers that show it.
 
 use super::quantity::USD_PER_HOUR;
-use super::reason::{NoVictims, NodeShortage, SearchBound};
+use super::reason::{DomainShortage, NoVictims, NodeShortage};
 use super::view::Holder;
 use crate::model::input::Text;
 
@@ -73,22 +73,7 @@ pub enum FlavorProblem {
         nodes: u32,
     },
     /// Quota would do; no domain of the required level holds it.
-    Topology {
-        /// Level.
-        level: Text,
-        /// Pods asked.
-        asked: u32,
-        /// Domain that holds most (of slices: none is named).
-        best: Option<Text>,
-        /// How many it holds.
-        holds: u32,
-        /// Its members go there in slices of so many; then pods are counted in whole slices.
-        slice: Option<u32>,
-        /// As if this many workloads had left that may be preempted for it; 0: as things are.
-        gone: u32,
-        /// The search for places ended before it had looked at all of them.
-        ended: Option<SearchBound>,
-    },
+    Topology(Box<DomainShortage>),
 }
 
 /// What leaves a queue no more, where it is not just that others use what there is.
@@ -124,7 +109,7 @@ impl FlavorProblem {
         match self {
             FlavorProblem::Nodes(_)
             | FlavorProblem::PriceUnknown { .. }
-            | FlavorProblem::Topology { .. } => true,
+            | FlavorProblem::Topology(_) => true,
             // It may cost less on nodes that come free.
             FlavorProblem::Short { resource, victims, .. } => {
                 let none = matches!(victims, NoVictims::NotAsked | NoVictims::AboveNominal { .. });
@@ -143,7 +128,7 @@ impl FlavorProblem {
         match self {
             FlavorProblem::Short { .. } => 0,
             FlavorProblem::Nodes(shortage) if shortage.nearest.is_some() => 1,
-            FlavorProblem::Topology { .. } => 2,
+            FlavorProblem::Topology(_) => 2,
             FlavorProblem::Nodes(_) | FlavorProblem::PriceUnknown { .. } => 3,
             FlavorProblem::ExceedsMax { .. } => 4,
             FlavorProblem::Taint { .. } | FlavorProblem::Affinity | FlavorProblem::Level { .. } => {

@@ -8,7 +8,7 @@ impl Reason {
     pub fn with_gone(mut self, count: u32) -> Reason {
         match self.innermost() {
             Reason::Nodes(shortage) => shortage.gone = count,
-            Reason::Topology { gone, .. } => *gone = count,
+            Reason::Topology(shortage) => shortage.gone = count,
             _ => {}
         }
         self
@@ -18,7 +18,7 @@ impl Reason {
     pub fn with_ended(mut self, bound: SearchBound) -> Reason {
         match self.innermost() {
             Reason::Nodes(shortage) => shortage.ended = Some(bound),
-            Reason::Topology { ended, .. } => *ended = Some(bound),
+            Reason::Topology(shortage) => shortage.ended = Some(bound),
             Reason::Flavors { tried, .. } => {
                 tried.iter_mut().for_each(|refusal| refusal.why.end_at(bound));
             }
@@ -32,7 +32,7 @@ impl Reason {
         match self {
             Reason::Together { then, .. } => then.ended(),
             Reason::Nodes(shortage) => shortage.ended,
-            Reason::Topology { ended, .. } => *ended,
+            Reason::Topology(shortage) => shortage.ended,
             Reason::Flavors { tried, .. } => tried.iter().find_map(|it| it.why.ended()),
             _ => None,
         }
@@ -52,7 +52,7 @@ impl FlavorProblem {
     pub fn with_gone(mut self, count: u32) -> FlavorProblem {
         match &mut self {
             FlavorProblem::Nodes(shortage) => shortage.gone = count,
-            FlavorProblem::Topology { gone, .. } => *gone = count,
+            FlavorProblem::Topology(shortage) => shortage.gone = count,
             _ => {}
         }
         self
@@ -61,7 +61,7 @@ impl FlavorProblem {
     fn ended(&self) -> Option<SearchBound> {
         match self {
             FlavorProblem::Nodes(shortage) => shortage.ended,
-            FlavorProblem::Topology { ended, .. } => *ended,
+            FlavorProblem::Topology(shortage) => shortage.ended,
             _ => None,
         }
     }
@@ -69,7 +69,7 @@ impl FlavorProblem {
     fn end_at(&mut self, bound: SearchBound) {
         match self {
             FlavorProblem::Nodes(shortage) => shortage.ended = Some(bound),
-            FlavorProblem::Topology { ended, .. } => *ended = Some(bound),
+            FlavorProblem::Topology(shortage) => shortage.ended = Some(bound),
             _ => {}
         }
     }

@@ -157,9 +157,8 @@ pub fn obstacle(reason: Reason) -> Obstacle {
             None => (None, None),
         },
         Reason::Nodes(short) => of_nodes(short),
-        Reason::Topology { asked, holds, .. } | Reason::NoRoomBeside { asked, holds, .. } => {
-            pods(*asked, *holds)
-        }
+        Reason::Topology(short) => pods(short.asked, short.holds),
+        Reason::NoRoomBeside { asked, holds, .. } => pods(*asked, *holds),
         Reason::Gathering { have, need } | Reason::RoleGathering { have, need, .. } => {
             pods(*need, *have)
         }
@@ -180,7 +179,7 @@ fn of_problem(why: &FlavorProblem) -> (Option<i64>, Option<i64>) {
         FlavorProblem::ExceedsMax { asked, most, .. } => (Some(*asked), Some(*most)),
         FlavorProblem::Short { asked, left, .. } => (Some(*asked), Some(*left)),
         FlavorProblem::Nodes(short) => of_nodes(short),
-        FlavorProblem::Topology { asked, holds, .. } => pods(*asked, *holds),
+        FlavorProblem::Topology(short) => pods(short.asked, short.holds),
         FlavorProblem::PriceUnknown { .. }
         | FlavorProblem::Taint { .. }
         | FlavorProblem::Affinity

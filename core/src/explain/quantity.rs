@@ -110,6 +110,18 @@ pub fn counted(count: i64, singular: &str) -> String {
     if count == 1 { format!("1 {singular}") } else { format!("{count} {singular}s") }
 }
 
+/// `1st`, `2nd`, `3rd`, `4th`, `11th`, `22nd`.
+pub fn ordinal(number: u32) -> String {
+    let suffix = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{suffix}")
+}
+
 fn join(number: &str, noun: &str) -> String {
     if noun.is_empty() { number.to_owned() } else { format!("{number} {noun}") }
 }
@@ -166,6 +178,12 @@ mod tests {
     use super::*;
 
     const GI: i64 = 1 << 30;
+
+    #[test]
+    fn ordinals_follow_english() {
+        let shown: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 111].map(ordinal).into();
+        assert_eq!(shown, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th"]);
+    }
 
     #[test]
     fn each_resource_reads_in_its_own_unit() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub use super::flavors::{FlavorProblem, FlavorRefusal, Strait};
 pub use super::overspent::Overspent;
 pub use super::refusal::NodeRefusal;
-pub use super::shortage::{Nearest, NodeShortage, SearchBound};
+pub use super::shortage::{DomainShortage, Nearest, NodeShortage, SearchBound};
 pub use super::storage::StorageRefusal;
 use crate::model::input::{AboveLimit, Malformed, OutOfRange, Text};
 use crate::time::{Span, Time};
@@ -248,22 +248,7 @@ pub enum Reason {
     /// known in the next round, which follows at once.
     RoomTaken,
     /// No single domain of the required level holds the gang.
-    Topology {
-        /// Level.
-        level: Text,
-        /// Pods asked.
-        asked: u32,
-        /// Domain that holds most (of slices: none is named).
-        best: Option<Text>,
-        /// How many it holds.
-        holds: u32,
-        /// Its members go there in slices of so many; then pods are counted in whole slices.
-        slice: Option<u32>,
-        /// As if this many workloads had left that may be preempted for it; 0: as things are.
-        gone: u32,
-        /// The search for places ended before it had looked at all of them.
-        ended: Option<SearchBound>,
-    },
+    Topology(Box<DomainShortage>),
     /// The budget of its queue is spent.
     BudgetExhausted(Box<Overspent>),
     /// Its quota would do, if a head that waits did not keep some of it back.

@@ -25,6 +25,27 @@ pub struct NodeShortage {
     pub ended: Option<SearchBound>,
 }
 
+/// Why no one domain of a level holds a gang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainShortage {
+    /// Level.
+    pub level: Text,
+    /// Pods asked.
+    pub asked: u32,
+    /// Domain that holds most (of slices: none is named).
+    pub best: Option<Text>,
+    /// How many it holds. All of them: they fit one by one, and not together as was asked.
+    pub holds: u32,
+    /// What its nodes say to the next, where members depend on each other's places.
+    pub next: Option<Box<NodeShortage>>,
+    /// Its members go there in slices of so many; then pods are counted in whole slices.
+    pub slice: Option<u32>,
+    /// As if this many workloads had left that may be preempted for it; 0: as things are.
+    pub gone: u32,
+    /// The search for places ended before it had looked at all of them.
+    pub ended: Option<SearchBound>,
+}
+
 /// Where a search for the places of a gang, or for whom to preempt, ends although there may be
 /// some: that it found none is not the cluster's doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

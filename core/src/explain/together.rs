@@ -1,14 +1,15 @@
 //! Why the members of a gang find no nodes together, although each of its sets may find some.
 
-use capstan_topology::{DomainIdx, LevelIdx};
+use capstan_topology::LevelIdx;
 
 use super::reason::Reason;
 use super::verdict;
-use crate::model::ids::ClassIdx;
+use crate::model::ids::ShapeIdx;
 use crate::model::input::Text;
 use crate::model::txn::Txn;
+use crate::place::coupled::{self, Count};
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::place::{coupled, partial};
+use crate::place::partial;
 
 /// Why these asks, one for each named set, are not placed together as things are.
 ///
@@ -26,8 +27,7 @@ pub fn shortage(txn: &mut Txn<'_>, asks: &[Ask], names: &[&Text], topology: Topo
         return verdict::unqueued_shortage(txn, ask.class, count(ask), topology);
     }
     if let Some(at) = alone {
-        let ask = &asks[at];
-        let why = verdict::unqueued_shortage(txn, ask.class, count(ask), topology);
+        let why = by_itself(txn, asks, at, &together, topology);
         return Reason::Together { pod_set: names[at].clone(), beside: 0, then: Box::new(why) };
     }
     let start = txn.checkpoint();
@@ -37,52 +37,64 @@ pub fn shortage(txn: &mut Txn<'_>, asks: &[Ask], names: &[&Text], topology: Topo
         None => beside(txn, asks, names, topology),
     };
     txn.rollback_to(start);
-    let counts: Vec<(ClassIdx, u32)> = asks.iter().map(|ask| (ask.class, count(ask))).collect();
-    match txn.ended(&counts) {
+    match txn.ended(&counts_of(asks)) {
         Some(bound) => reason.with_ended(bound),
         None => reason,
     }
 }
 
+/// Why members of one set find no room whoever of the others is placed: those may open nodes for
+/// them.
+fn by_itself(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    at: usize,
+    together: &[ShapeIdx],
+    topology: TopologyAsk,
+) -> Reason {
+    let mut counts = counts_of(asks);
+    counts[..=at].rotate_right(1);
+    let (class, count) = counts[0];
+    match coupled::waits_for(txn, class, together) {
+        true => verdict::unqueued(verdict::beside_others(txn, &counts, topology)),
+        false => verdict::unqueued_shortage(txn, class, count, topology),
+    }
+}
+
 /// No domain of the level takes all members: which takes most.
 fn no_domain(txn: &mut Txn<'_>, asks: &[Ask], level: LevelIdx) -> Reason {
-    let domains = txn.state().room.tree.domains_at(level).to_vec();
-    let start = txn.checkpoint();
-    // Set by set they would take at least as many: the roomiest by that sum is looked at.
-    let most = |txn: &mut Txn<'_>, domain: DomainIdx| -> u64 {
-        let slots = |ask: &Ask| {
-            txn.fresh(ask.class);
-            txn.state().classes.fit(ask.class).slots(domain).min(ask.pods.len() as u64)
-        };
-        asks.iter().map(slots).sum()
-    };
-    let mut roomy: Vec<(u64, DomainIdx)> =
-        domains.iter().map(|domain| (most(txn, *domain), *domain)).collect();
-    roomy.sort_by_key(|(slots, domain)| (std::cmp::Reverse(*slots), *domain));
-    let mut best: Option<(u32, DomainIdx)> = None;
-    for &(slots, domain) in roomy.iter().take(gang::TRIES_MAX) {
-        if best.is_some_and(|(holds, _)| u64::from(holds) >= slots) {
-            break;
-        }
-        let holds = partial::take_in(txn, asks, domain);
-        txn.rollback_to(start);
-        if best.is_none_or(|(most, _)| holds > most) {
-            best = Some((holds, domain));
-        }
+    let counts = counts_of(asks);
+    if coupled::are_coupled(txn, &counts) {
+        return Reason::Topology(Box::new(verdict::in_domains(txn, &counts, level)));
     }
-    let asked = asks.iter().map(|ask| ask.pods.len() as u32).sum();
-    let (holds, name) = match best {
-        Some((holds, domain)) => (holds, verdict::name_of(txn.state(), level, domain)),
-        None => (0, None),
+    let take = |txn: &mut Txn<'_>, domain| partial::take_in(txn, asks, domain);
+    let best = match partial::fullest(txn, &counts, level, take) {
+        Some((holds, domain)) => (verdict::name_of(txn.state(), level, domain), holds),
+        None => (None, 0),
     };
-    let level = txn.state().room.levels[level.at()].clone();
-    Reason::Topology { level, asked, best: name, holds, slice: None, gone: 0, ended: None }
+    Reason::Topology(Box::new(verdict::in_one(txn, &counts, level, best)))
 }
 
 /// Each finds room by itself: which does not beside those that go first.
 fn beside(txn: &mut Txn<'_>, asks: &[Ask], names: &[&Text], topology: TopologyAsk) -> Reason {
-    let (at, placed) = partial::first_short(txn, asks, topology);
-    let ask = &asks[at];
-    let why = verdict::unqueued_shortage(txn, ask.class, ask.pods.len() as u32, topology);
-    Reason::Together { pod_set: names[at].clone(), beside: placed, then: Box::new(why) }
+    let short = partial::first_short(txn, asks, topology);
+    let (class, count) = counts_of(asks)[short.at];
+    let why = match (short.holds, topology.slices) {
+        (0, _) => verdict::unqueued_shortage(txn, class, count, topology),
+        (holds, Some(of)) if holds >= count => {
+            let all = counts_of(asks);
+            return Reason::Topology(Box::new(verdict::in_slices(txn, &all, total(&all), of)));
+        }
+        (holds, _) => verdict::next_short(txn, class, (count, holds)),
+    };
+    let pod_set = names[short.at].clone();
+    Reason::Together { pod_set, beside: short.beside, then: Box::new(why) }
+}
+
+fn counts_of(asks: &[Ask]) -> Vec<Count> {
+    asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect()
+}
+
+fn total(counts: &[Count]) -> u32 {
+    counts.iter().map(|(_, count)| *count).sum()
 }

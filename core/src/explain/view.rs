@@ -66,6 +66,9 @@ pub struct WorkloadView {
     pub gpus: i64,
 }
 
+/// Members that [`WorkloadDetails::first_pods`] names of work without an owner.
+pub const FIRST_PODS: usize = 16;
+
 /// All of a workload that its object in the API shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadDetails {
@@ -77,8 +80,9 @@ pub struct WorkloadDetails {
     pub group: Option<Text>,
     /// Owner that can be suspended and resumed.
     pub owner: Option<OwnerRef>,
-    /// First member by creation.
-    pub first_pod: Option<PodRef>,
+    /// Its first members: one where it has an owner, else up to [`FIRST_PODS`]; those that are
+    /// being deleted only where there is nobody else.
+    pub first_pods: Vec<PodRef>,
     /// It is a pod of its own, without an owner that we know.
     pub lone: bool,
     /// WorkloadPriorityClass that its work names.

@@ -8,6 +8,7 @@
 
 mod asked;
 pub mod changes;
+mod domains;
 mod limits;
 mod money;
 pub mod nodes;
@@ -26,9 +27,7 @@ use self::nodes::{histogram_entries, shortage};
 use self::short::Of;
 use self::states::{write_inactive, write_unselected};
 use super::quantity::{amount as amount_of, counted, pair, quantity};
-use super::reason::{
-    FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason, SearchBound,
-};
+use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason};
 use crate::model::input::Text;
 
 impl Reason {
@@ -71,7 +70,7 @@ impl Reason {
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
             Reason::PriceUnknown { .. } => PRICE_UNKNOWN,
-            Reason::Topology { .. } | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
+            Reason::Topology(_) | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
             Reason::WaitingForVictims { .. }
             | Reason::WaitingForDevices { .. }
             | Reason::StillHeld { .. } => "WaitingForPreemptedWorkloads",
@@ -90,6 +89,7 @@ impl Reason {
     pub fn headline(&self) -> String {
         match self {
             Reason::Nodes(nodes) => nodes::headline(nodes),
+            Reason::Topology(short) => domains::shortage(short, false),
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 let Some(first) = most_telling(tried) else { return self.to_string() };
                 let problem = problem_words(&first.why, cluster_queue, false);
@@ -151,12 +151,12 @@ impl Reason {
             Reason::NoFlavorYet { .. } | Reason::FlavorNotListed { .. } => "flavor",
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
                 Some(FlavorProblem::Nodes(_) | FlavorProblem::PriceUnknown { .. }) => "nodes",
-                Some(FlavorProblem::Topology { .. } | FlavorProblem::Level { .. }) => "topology",
+                Some(FlavorProblem::Topology(_) | FlavorProblem::Level { .. }) => "topology",
                 Some(FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => "flavor",
                 _ => "quota",
             },
             Reason::Nodes(_) | Reason::PriceUnknown { .. } | Reason::RoomTaken => "nodes",
-            Reason::UnknownLevel { .. } | Reason::Topology { .. } | Reason::NoRoomBeside { .. } => {
+            Reason::UnknownLevel { .. } | Reason::Topology(_) | Reason::NoRoomBeside { .. } => {
                 "topology"
             }
             Reason::WaitingForVictims { .. }
@@ -188,7 +188,7 @@ impl Reason {
                 | FlavorProblem::Taint { .. }
                 | FlavorProblem::Affinity
                 | FlavorProblem::Level { .. }
-                | FlavorProblem::Topology { .. } => None,
+                | FlavorProblem::Topology(_) => None,
             },
             Reason::LostRace { then }
             | Reason::Together { then, .. }
@@ -218,9 +218,7 @@ impl Reason {
                 None => cluster_queue.to_string(),
             },
             Reason::Nodes(nodes) => nodes::place(nodes),
-            Reason::Topology { level, best, gone, .. } => {
-                place_of_topology(level, best.as_ref(), *gone)
-            }
+            Reason::Topology(short) => domains::place(short),
             Reason::NoRoomBeside { level, domain, .. } => {
                 format!("pods in {}", named_domain(level, domain.as_ref()))
             }
@@ -279,9 +277,7 @@ impl fmt::Display for Reason {
             | Reason::OutOfRange { .. }
             | Reason::OfTree { .. } => asked::write_odd(out, self),
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
-            Reason::Topology { level, asked, best, holds, slice, gone, ended } => out.write_str(
-                &topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended)),
-            ),
+            Reason::Topology(short) => out.write_str(&domains::shortage(short, true)),
             Reason::NoRoomBeside { level, domain, asked, holds } => {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
             }
@@ -489,9 +485,7 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
         FlavorProblem::Nodes(nodes) if whole => shortage(nodes),
         FlavorProblem::Nodes(nodes) => nodes::headline(nodes),
         FlavorProblem::PriceUnknown { nodes } => money::unknown(*nodes),
-        FlavorProblem::Topology { level, asked, best, holds, slice, gone, ended } => {
-            topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended))
-        }
+        FlavorProblem::Topology(short) => domains::shortage(short, whole),
     }
 }
 
@@ -514,33 +508,6 @@ fn no_victims(victims: &NoVictims) -> String {
         NoVictims::AboveNominal { resource, nominal } => short::above(resource, *nominal),
         NoVictims::Share { own, queue, most } => short::shares(*own, queue, *most),
         NoVictims::Turns { times } => short::turns(*times),
-    }
-}
-
-fn topology(
-    level: &str,
-    asked: u32,
-    (best, holds): (Option<&Text>, u32),
-    (slice, gone, ended): (Option<u32>, u32, Option<SearchBound>),
-) -> String {
-    let pods = counted(i64::from(asked), "pod");
-    let (even, ended) = (nodes::even_then(gone), nodes::ended_behind(ended));
-    let said = match (slice, best) {
-        (Some(size), _) => {
-            let size = counted(i64::from(size), "pod");
-            format!("{holds} of {pods} fit in slices of {size}, each within one {level}")
-        }
-        (None, Some(best)) => format!("no one {level} holds {pods}; {best} holds most, {holds}"),
-        (None, None) => format!("no one {level} holds {pods}; none holds any"),
-    };
-    format!("{even}{said}{ended}")
-}
-
-fn place_of_topology(level: &str, best: Option<&Text>, gone: u32) -> String {
-    let then = nodes::then(gone);
-    match best {
-        Some(best) => format!("pods within one {level}; most in {best}{then}"),
-        None => format!("pods within one {level}{then}"),
     }
 }
 
@@ -570,9 +537,7 @@ fn place_of_flavor(queue: &str, refusal: &FlavorRefusal) -> String {
             format!("{}: the most that {queue} can have, {flavor}", money::noun(resource))
         }
         FlavorProblem::Nodes(nodes) => format!("{} ({flavor})", nodes::place(nodes)),
-        FlavorProblem::Topology { level, best, gone, .. } => {
-            place_of_topology(level, best.as_ref(), *gone)
-        }
+        FlavorProblem::Topology(short) => domains::place(short),
         FlavorProblem::PriceUnknown { .. } => format!("prices of its nodes ({flavor})"),
         why @ (FlavorProblem::Taint { .. }
         | FlavorProblem::Affinity

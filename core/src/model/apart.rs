@@ -116,6 +116,7 @@ impl ClusterState {
             self.turns.arrived(&self.workloads[workload].full_name);
         }
         for workload in all() {
+            self.derive_began(workload);
             self.derive_roles(workload);
             self.derive_state(workload);
         }

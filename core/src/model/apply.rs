@@ -13,7 +13,7 @@ use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape, Text,
 };
-use crate::model::pod::{Binding, Pod};
+use crate::model::pod::{Binding, Pod, Takeover};
 use crate::model::state::ClusterState;
 use crate::model::volumes::Choices;
 use crate::model::workload::{Assignment, SetAssignment, WorkloadId};
@@ -214,7 +214,7 @@ impl ClusterState {
         }
         let old_workload = self.pods[index].workload;
         let stood = &self.pods[index];
-        let moves = (stood.created, stood.indexed) != (facts.created, facts.indexed);
+        let moves = (stood.created, stood.rank) != (facts.created, facts.rank);
         if let Some(workload) = old_workload.filter(|_| moves) {
             self.workloads[workload].unordered = true;
         }
@@ -224,7 +224,7 @@ impl ClusterState {
         pod.ours = facts.ours;
         (pod.phase, pod.nominated) = (facts.phase, facts.nominated);
         pod.terminating = facts.terminating;
-        (pod.gated, pod.indexed) = (facts.gated, facts.indexed);
+        (pod.gated, pod.rank) = (facts.gated, facts.rank);
         pod.bound_at = facts.bound_at.or(pod.bound_at);
         pod.ended_at = facts.ended_at;
         pod.priority = facts.priority;
@@ -314,7 +314,7 @@ impl ClusterState {
             terminating: false,
             gated: false,
             later: false,
-            indexed: facts.indexed,
+            rank: facts.rank,
             created: facts.created,
             bound_at: None,
             ended_at: None,
@@ -329,6 +329,7 @@ impl ClusterState {
             workload: None,
             place: None,
             binding: Binding::None,
+            takeover: Takeover::Open,
             claims: None,
         });
         self.pod_by_uid.insert(facts.uid.clone(), index);

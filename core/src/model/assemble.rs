@@ -11,10 +11,10 @@ use std::sync::{Arc, LazyLock};
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodPhase, Roles, Text,
+    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, Rank, Roles, Text,
 };
 use crate::model::lookup::Lookup;
-use crate::model::pod::{Binding, Pod, by_number};
+use crate::model::pod::{Pod, Takeover, by_number};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
 use crate::plan::State;
@@ -40,6 +40,7 @@ impl ClusterState {
             members: Vec::new(),
             sets: Vec::new(),
             min_member: 0,
+            began: None,
             priority: 0,
             lowest_priority: 0,
             never_preempts: false,
@@ -60,6 +61,7 @@ impl ClusterState {
             stop_refused: None,
             owner_effect: None,
             kept_until: None,
+            late: false,
             dirty: true,
             unordered: true,
             started: false,
@@ -134,9 +136,11 @@ impl ClusterState {
         }
         self.room.volumes.restore_used(std::mem::take(&mut changes.chosen));
         for &workload in &dirty {
+            self.derive_began(workload);
             self.derive_roles(workload);
             let was = self.workloads[workload].state;
             self.derive_state(workload);
+            self.note_began(workload);
             self.note_end(workload, was);
             self.recount_claims_on(workload);
         }
@@ -234,12 +238,14 @@ impl ClusterState {
                 let missing = self.not_made_yet(&owner, &real, changes);
                 self.keep_places(workload, &owner, missing, &mut kept);
             }
-            _ => self.drop_all_but(0, &mut kept, changes),
+            Some(owner) => self.keep_late(workload, &owner, &real, &mut kept, changes),
+            None => self.drop_all_but(0, &mut kept, changes),
         }
         self.note_that_pods_came(workload, &real);
         if kept.is_empty() {
             self.workloads[workload].kept_until = None;
         }
+        self.note_late(workload, &kept);
         real.extend(kept);
         self.workloads[workload].members = real;
     }
@@ -280,7 +286,12 @@ impl ClusterState {
 
     /// Pods that an owner still has to make: those beyond the ones that exist and do not end. What
     /// has a gate has no place, and the one that is kept for it stays.
-    fn not_made_yet(&self, owner: &OwnerFacts, real: &[PodIdx], changes: &Changes) -> usize {
+    pub(super) fn not_made_yet(
+        &self,
+        owner: &OwnerFacts,
+        real: &[PodIdx],
+        changes: &Changes,
+    ) -> usize {
         let made = |pod: &&PodIdx| {
             let (entry, settles) = (&self.pods[**pod], changes.to_settle.contains_key(*pod));
             entry.place.is_some() || settles || entry.needs_place()
@@ -290,7 +301,12 @@ impl ClusterState {
     }
 
     /// Gives places up that are kept for pods which will not come: those that are none yet first.
-    fn drop_all_but(&mut self, most: usize, kept: &mut Vec<PodIdx>, changes: &mut Changes) {
+    pub(super) fn drop_all_but(
+        &mut self,
+        most: usize,
+        kept: &mut Vec<PodIdx>,
+        changes: &mut Changes,
+    ) {
         while kept.len() > most {
             let none = kept.iter().rposition(|pod| self.pods[*pod].place.is_none());
             let pod = kept.remove(none.unwrap_or(kept.len() - 1));
@@ -298,10 +314,8 @@ impl ClusterState {
         }
     }
 
-    /// Pods of a resumed owner take over the places kept for them: those of their own shape, else
-    /// of shapes that ask the same (an API server adds tolerations, say, that no template has).
-    /// A pod that was made to ask something else gets no place for it; it queues as it is. Where
-    /// roles have minimums a place is kept for one of its role.
+    /// Pods of a resumed owner take over the places kept for them. A pod that was made to ask
+    /// something else gets no place for it; it queues as it is.
     fn take_over(
         &mut self,
         workload: WorkloadIdx,
@@ -310,35 +324,60 @@ impl ClusterState {
         changes: &mut Changes,
     ) {
         for &pod in real {
-            let (shape, holds) = (self.pods[pod].shape, self.pods[pod].holds);
             let settles = changes.to_settle.contains_key(&pod);
-            if kept.is_empty() || settles || !self.pods[pod].needs_place() {
+            let waits = self.pods[pod].needs_place() && self.pods[pod].takeover != Takeover::Over;
+            if kept.is_empty() || settles || !waits {
                 continue;
             }
-            let role = self.pods[pod].role();
-            let placed = |held: &Pod| {
-                let of = held.role();
-                held.place.is_some() && (of.is_none() || role.is_none() || of == role)
-            };
-            let same = |held: &PodIdx| {
-                let held = &self.pods[*held];
-                placed(held) && held.shape == shape
-            };
-            let alike = |held: &PodIdx| {
-                let held = &self.pods[*held];
-                placed(held) && held.holds == holds
-            };
-            let at = kept.iter().position(same).or_else(|| kept.iter().position(alike));
-            let Some(at) = at else { continue };
+            let Some(at) = self.kept_for_one(pod, kept) else { continue };
             let held = kept.remove(at);
-            let node = self.pods[held].place.expect("checked above");
-            self.charge_alike(workload, self.pods[held].shape, shape);
+            let node = self.pods[held].place.expect("only such are found");
+            let (shape, planned) = (self.pods[pod].shape, self.pods[held].shape);
+            self.charge_alike(workload, planned, shape);
             changes.chosen.extend(self.unsettle(held));
             self.hand_bill(held, pod);
             self.drop_kept(held, changes);
+            let facts = |shape: ShapeIdx| &self.room.shape(shape).facts;
+            let alike = shape == planned || facts(shape).stands_as(facts(planned));
+            self.pods[pod].takeover = if alike { Takeover::Open } else { Takeover::Unlike };
             changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
         }
+    }
+
+    /// Which of the kept places is for a pod: of those that hold as much, and where roles have
+    /// minimums are for its role, that of the shape which differs least from its own (a webhook
+    /// may change pods, and templates say nothing of it); of these that of its number, in whatever
+    /// order pods come, since neighbours are near each other.
+    fn kept_for_one(&self, pod: PodIdx, kept: &[PodIdx]) -> Option<usize> {
+        let pod = &self.pods[pod];
+        let (role, own) = (pod.role(), &self.room.shape(pod.shape).facts);
+        let mut last: Option<(ShapeIdx, u32)> = None;
+        let mut best: Option<((u32, bool), usize)> = None;
+        for (at, held) in kept.iter().enumerate() {
+            let held = &self.pods[*held];
+            let of = held.role();
+            let fits = held.place.is_some()
+                && held.holds == pod.holds
+                && (of.is_none() || role.is_none() || of == role);
+            if !fits {
+                continue;
+            }
+            let unlike = match last {
+                Some((shape, known)) if shape == held.shape => known,
+                _ => own.differences(&self.room.shape(held.shape).facts),
+            };
+            last = Some((held.shape, unlike));
+            let numbered = pod.rank != Rank::None;
+            let found = (unlike, numbered && held.rank != pod.rank);
+            if best.is_none_or(|(least, _)| found < least) {
+                best = Some((found, at));
+            }
+            if found == (0, false) {
+                break;
+            }
+        }
+        best.map(|(_, at)| at)
     }
 
     /// Members of one shape hold quota with the flavors that another was admitted with.
@@ -357,7 +396,8 @@ impl ClusterState {
         self.pods.remove(pod);
     }
 
-    /// One kept place for each pod that an owner has still to make: the last so many of all.
+    /// One kept place for each pod that an owner has still to make: the last so many of all, each
+    /// for the pod of its number.
     fn keep_places(
         &mut self,
         workload: WorkloadIdx,
@@ -366,18 +406,23 @@ impl ClusterState {
         kept: &mut Vec<PodIdx>,
     ) {
         let sets = owner.pod_sets.iter();
-        let all = sets.flat_map(|set| std::iter::repeat_n(set, set.count as usize));
-        let mut sets: Vec<&OwnerPodSet> = all.rev().take(count).collect();
+        let numbers = |set: &OwnerPodSet| set.before..set.before.saturating_add(set.count);
+        let all = sets.flat_map(|set| numbers(set).map(move |number| (set, number)));
+        let mut sets: Vec<(&OwnerPodSet, u32)> = all.rev().take(count).collect();
         sets.reverse();
         let shapes: Vec<ShapeIdx> =
-            sets.iter().map(|set| self.room.intern_shape(&set.shape)).collect();
+            sets.iter().map(|(set, _)| self.room.intern_shape(&set.shape)).collect();
         let same = kept.len() == shapes.len()
             && kept.iter().zip(&shapes).all(|(pod, shape)| self.pods[*pod].shape == *shape);
         if same {
-            for (pod, set) in kept.iter().zip(sets) {
+            for (pod, (set, number)) in kept.iter().zip(sets) {
+                self.pods[*pod].rank = Rank::Number(number);
                 let gang = &mut self.pods[*pod].gang;
                 if gang.roles != set.roles {
                     Arc::make_mut(gang).roles.clone_from(&set.roles);
+                }
+                if gang.held != owner.held {
+                    Arc::make_mut(gang).held.clone_from(&owner.held);
                 }
             }
             return;
@@ -388,45 +433,19 @@ impl ClusterState {
             self.pods.remove(pod);
         }
         let mut gang = self.kept_gang(workload, owner, None);
-        for (at, (shape, set)) in shapes.into_iter().zip(sets).enumerate() {
+        for (at, (shape, (set, number))) in shapes.into_iter().zip(sets).enumerate() {
             if gang.roles != set.roles {
                 gang = self.kept_gang(workload, owner, set.roles.clone());
             }
-            kept.push(self.pods.insert(Pod {
-                uid: format!("{}/{}/{at}", owner.uid, owner.incarnation).into(),
-                namespace: owner.namespace.clone(),
-                name: format!("{}-{at}", owner.name).into(),
-                shape,
-                named_node: None,
-                holds: self.room.shape(shape).request,
-                ours: true,
-                phase: PodPhase::Pending,
-                nominated: false,
-                terminating: false,
-                gated: false,
-                later: false,
-                indexed: false,
-                created: owner.created,
-                bound_at: None,
-                ended_at: None,
-                priority: owner.priority,
-                never_preempts: owner.never_preempts,
-                stays: None,
-                gang: gang.clone(),
-                wishes: owner.wishes.clone(),
-                note: None,
-                eviction: None,
-                apart: false,
-                workload: Some(workload),
-                place: None,
-                binding: Binding::Kept,
-                claims: None,
-            }));
+            let uid = format!("{}/{}/{at}", owner.uid, owner.incarnation);
+            let names = (uid.into(), format!("{}-{at}", owner.name).into());
+            let number = Rank::Number(number);
+            kept.push(self.place_of((workload, owner), names, (shape, number), gang.clone()));
         }
     }
 
     /// What stands on a kept place of its gang, where its pods say this of roles.
-    fn kept_gang(
+    pub(super) fn kept_gang(
         &self,
         workload: WorkloadIdx,
         owner: &OwnerFacts,
@@ -442,7 +461,7 @@ impl ClusterState {
             by_itself: false,
             singly: false,
             unknown_owner: None,
-            held: None,
+            held: owner.held.clone(),
         })
     }
 

@@ -13,8 +13,9 @@
 //! Several claims may name one victim. What it holds goes to each of them once, and to nobody
 //! twice: claims draw in the order in which they are redeemed, each from the victims that fewest
 //! others name first. Claims that share victims, directly or through others, therefore count
-//! together ([`draw`]). Cost: what these claims want and their victims hold, at each change; for
-//! a victim that a transaction removes, what there is on its nodes.
+//! together ([`draw`]). What they count while a transaction takes victims or claimants away is told
+//! in [`gone`]. Cost: what these claims want and their victims hold, at each change; for a victim
+//! that a transaction removes, what there is on its nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,13 +26,12 @@ use crate::model::claim::draw::{Left, Together};
 use crate::model::ids::{FrIdx, HandleSet, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{AllocatedDevice, HostPort, PodShape, ResourceClaimKey};
 use crate::model::state::ClusterState;
-use crate::model::txn::Txn;
-use crate::model::vacancy::Holding;
 use crate::model::workload::{Assignment, Workload};
 use crate::quota::money::Costs;
 use crate::resources;
 
 mod draw;
+mod gone;
 
 /// What a claim counts: in the quota tree, and in the ledger.
 type Amounts = (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>);
@@ -52,6 +52,11 @@ pub struct Claims {
     quota_spent: HandleSet<Workload>,
     /// Victims that leave something which was not promised.
     unspent: BTreeSet<WorkloadIdx>,
+    /// Victims that have left in a transaction: nothing is drawn from them any more, wherever they
+    /// begin again in it.
+    left: BTreeSet<WorkloadIdx>,
+    /// Who has run and ended in a transaction: what it claims counts no more.
+    released: BTreeSet<WorkloadIdx>,
 }
 
 /// Where all members of a workload go once its victims have left, and with what.
@@ -272,6 +277,8 @@ impl ClusterState {
     /// # Panics
     /// When they differ: that is our own error.
     pub fn recount_claims(&self) {
+        let as_is = self.claims.left.is_empty() && self.claims.released.is_empty();
+        assert!(as_is, "what only a transaction says of claims is kept");
         for (workload, (quota, room)) in self.claims_anew() {
             let name = &self.workloads[workload].full_name;
             let claim = self.claims.get(workload).expect("was just listed");
@@ -402,103 +409,5 @@ impl ClusterState {
             self.room.touch(node);
         }
         self.room.keep_devices(workload, &claim.places.devices, false);
-    }
-}
-
-impl Txn<'_> {
-    /// Quota as it is while victims still hold theirs and nobody has what was promised. For a
-    /// look only: to be rolled back.
-    pub fn count_no_claims(&mut self) {
-        for (queue, fr, amount) in self.state().claims.quota().collect::<Vec<_>>() {
-            self.claim_quota(queue, fr, -amount);
-        }
-    }
-
-    /// As if a victim were gone: its members leave, and claims that name it count its room.
-    /// Returns what it held.
-    pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Holding {
-        let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
-        let members = self.state().workloads[victim].members.iter();
-        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
-        self.keeping_claims(victim, |txn| {
-            places.iter().for_each(|(pod, _)| txn.remove(*pod));
-        });
-        Holding { places, vacancies: self.vacate(victim) }
-    }
-
-    /// Takes [`Txn::remove_workload`] back for one victim among several.
-    pub fn return_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
-        self.restore_vacancies(victim, &held.vacancies);
-        self.keeping_claims(victim, |txn| {
-            held.places.iter().for_each(|(pod, node)| txn.place(*pod, *node));
-        });
-    }
-
-    /// Changes a victim's holdings and lets the claims that depend on it follow: what they count
-    /// on the nodes where it is, and of quota.
-    fn keeping_claims(&mut self, victim: WorkloadIdx, change: impl FnOnce(&mut Self)) {
-        let Some(together) = self.state().claims.drawing_on(victim) else { return change(self) };
-        let before = together.drawn_with(self.state(), victim);
-        change(self);
-        let after = together.drawn_with(self.state(), victim);
-        // What claims draw counts for them no longer, and in the victims' queues for nobody.
-        for (sign, drawn) in [(1, before), (-1, after)] {
-            for ((node, resource), amount) in drawn.room {
-                self.claim_room(node, resource, sign * amount);
-            }
-            for ((queue, fr), amount) in drawn.quota {
-                self.claim_quota(queue, fr, sign * amount);
-            }
-        }
-        if cfg!(debug_assertions) && self.state().small() {
-            self.state().recount_claimed();
-        }
-    }
-
-    /// As if a victim were gone as far as quota goes: its members charge nothing, and claims that
-    /// name it draw none from it. Nodes stay as they are, so whoever looks at those is misled:
-    /// only for a look at quota, and never kept. Returns what it held.
-    pub fn discharge_workload(&mut self, victim: WorkloadIdx) -> Holding {
-        let Some(together) = self.state().claims.drawing_on(victim) else {
-            self.charge_members(victim, false);
-            return Holding { places: Vec::new(), vacancies: self.vacate(victim) };
-        };
-        let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
-        let members = self.state().workloads[victim].members.iter();
-        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
-        self.keeping_quota_claims(victim, &together, |txn| {
-            txn.charge_members(victim, false);
-            // Claims draw from who has places.
-            places.iter().for_each(|(pod, _)| txn.move_only(*pod, None));
-        });
-        Holding { places, vacancies: self.vacate(victim) }
-    }
-
-    /// Takes [`Txn::discharge_workload`] back for one victim among several.
-    pub fn recharge_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
-        self.restore_vacancies(victim, &held.vacancies);
-        let Some(together) = self.state().claims.drawing_on(victim) else {
-            return self.charge_members(victim, true);
-        };
-        self.keeping_quota_claims(victim, &together, |txn| {
-            held.places.iter().for_each(|(pod, node)| txn.move_only(*pod, Some(*node)));
-            txn.charge_members(victim, true);
-        });
-    }
-
-    fn keeping_quota_claims(
-        &mut self,
-        victim: WorkloadIdx,
-        together: &Together,
-        change: impl FnOnce(&mut Self),
-    ) {
-        let before = together.quota_drawn_with(self.state(), victim);
-        change(self);
-        let after = together.quota_drawn_with(self.state(), victim);
-        for (sign, drawn) in [(1, before), (-1, after)] {
-            for ((queue, fr), amount) in drawn {
-                self.claim_quota(queue, fr, sign * amount);
-            }
-        }
     }
 }

@@ -1,15 +1,16 @@
 //! Who may not run: work whose Workload object is inactive, and work of queues that are drained.
 //!
 //! A Workload object speaks of work by its name, and of no other's: an owner that was made anew
-//! under the same name has another uid, and starts active. Names are known only once all workloads
-//! are derived, so this comes after them.
+//! under the same name has another uid, and starts active. A group is whoever names it: who comes
+//! in place of a member is held as that one was, for as long as the object is there. Names are
+//! known only once all workloads are derived, so this comes after them.
 
 use std::sync::Arc;
 
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::WorkloadIdx;
-use crate::model::input::{StopPolicy, Text};
+use crate::model::input::{GangKey, StopPolicy, Text};
 use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
 use crate::plan::{PreemptionReason, State};
@@ -68,6 +69,7 @@ impl ClusterState {
         let Some(owners) = self.facts.deactivated.get(&name) else { return false };
         let is_owner = |uid: &Text| owners.contains(uid);
         owners.is_empty()
+            || matches!(entry.id.key, GangKey::Group(..))
             || self.owner_of(workload).is_some_and(|owner| is_owner(&owner.uid))
             || entry.members.iter().any(|pod| is_owner(&self.pods[*pod].uid))
     }

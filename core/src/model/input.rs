@@ -45,13 +45,13 @@ pub use queues::{
     LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
-pub use roles::{Replica, Roles};
+pub use roles::{OwnerPodSet, Rank, Replica, Roles};
 pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
-    AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
-    DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind,
-    VolumeFacts,
+    AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimTemplate,
+    ClaimUse, Disk, DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId,
+    StorageKind, VolumeFacts,
 };
 pub use topology::{SliceWish, TopologyWish};
 
@@ -172,7 +172,7 @@ pub enum Input {
     BackedResources(Arc<BTreeSet<Text>>),
     /// The whole validated configuration; replaces the one before.
     Policy(Arc<Policy>),
-    /// What became of an effect, or that its deadline passed.
+    /// What became of an effect, or that nobody will know.
     Outcome {
         /// The effect.
         effect: EffectId,
@@ -356,8 +356,8 @@ pub struct PodFacts {
     pub terminating: bool,
     /// Has scheduling gates.
     pub gated: bool,
-    /// It has an index among its peers, which is in its name: members stand in order of that.
-    pub indexed: bool,
+    /// Where it stands among its peers.
+    pub rank: Rank,
     /// Creation time.
     pub created: Time,
     /// When it was bound, as far as the API shows it.
@@ -584,17 +584,6 @@ pub struct OwnerFacts {
     pub eviction: Option<EvictionNote>,
     /// Set by the patch that suspended it last, if we did.
     pub requeued: Option<Box<RequeueNote>>,
-}
-
-/// One template of an owner.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OwnerPodSet {
-    /// Name of the set (`main` for a Job).
-    pub name: Text,
-    /// Pods that it makes.
-    pub count: u32,
-    /// Their shape.
-    pub shape: Arc<PodShape>,
-    /// What its pods say of roles, where the owner states minimums of those.
-    pub roles: Option<Arc<Roles>>,
+    /// Why it is not resumed, whatever else there is.
+    pub held: Option<Held>,
 }

@@ -8,7 +8,7 @@
 //! | Gathering, Queued | no placed member |
 //! | Resuming | an owner resumed a moment ago that has no pods yet: places are kept for them |
 //! | Binding | some members placed, fewer than must run together, or places kept for some that a |
-//! | | resumed owner has still to make; quota is kept for the others |
+//! | | resumed owner has still to make at once; quota is kept for the others |
 //! | Running | at least the minimum placed |
 //! | Evicting | marked members (of no stop that was refused) or a marked owner, while anything |
 //! | | is placed |
@@ -25,6 +25,7 @@ impl ClusterState {
     /// Derives the state of one workload again after the engine changed what it holds.
     pub fn keep_state(&mut self, workload: WorkloadIdx) {
         self.derive_state(workload);
+        self.note_began(workload);
     }
 
     /// State from facts, unless the engine is in the middle of something.
@@ -41,7 +42,9 @@ impl ClusterState {
         let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
         let was = entry.state;
         let need = entry.min_member;
-        let kept = pods().any(|pod| pod.kept() && pod.place.is_some());
+        let kept = pods().filter(|pod| pod.kept() && pod.place.is_some()).count() as u32;
+        // What comes late is waited for by nobody who looks whether the others run.
+        let (kept, later) = if entry.late { (false, kept) } else { (kept > 0, 0) };
         let over = self.surplus_told(workload).filter(|_| placed >= need);
         let in_part = placed > 0 && placed < need;
         let lacks = in_part && !flying && !waits && self.members_lacking(workload) > 0;
@@ -60,6 +63,7 @@ impl ClusterState {
             self.give_up_quota(workload, marked);
         }
         let whole = need.min(placed.saturating_add(self.members_lacking(workload)));
+        let whole = whole.saturating_sub(later);
         let gathers = (state == State::Gathering).then(|| self.gathering(workload));
         let entry = &mut self.workloads[workload];
         // All have left: members that are made again are not on their way out. An owner's next run
@@ -74,7 +78,7 @@ impl ClusterState {
         if entry.state == State::Running {
             entry.requeue.failures = 0;
         }
-        entry.started = entry.state == State::Running && started >= need;
+        entry.started = entry.state == State::Running && started >= need.saturating_sub(later);
         entry.note_whether_up(placed, ready >= whole, self.now);
         let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {

@@ -5,13 +5,15 @@
 //! reserved work, [`vacancy`] quota for members that died; [`bills`] what members cost where they
 //! are, for queues with a quota of money; `apart` knows who may leave a gang that goes on, `roles`
 //! minimums of roles, `surplus` who is too many in a group, `replicas` which members are of use
-//! only together; `nominated` pods of others that may come; [`images`] knows how many nodes have
+//! only together, `began` with how many a gang began, `late` keeps places for members that are made
+//! once others run; `nominated` pods of others that may come; [`images`] knows how many nodes have
 //! which, [`volumes`] storage; [`sweep`] forgets what nothing uses any more.
 
 pub mod adopt;
 mod apart;
 pub mod apply;
 pub mod assemble;
+mod began;
 pub mod bills;
 pub mod budgets;
 pub mod claim;
@@ -21,6 +23,7 @@ mod holds;
 pub mod ids;
 pub mod images;
 pub mod input;
+mod late;
 mod lifecycle;
 pub mod lookup;
 mod nominated;

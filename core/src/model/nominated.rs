@@ -107,7 +107,7 @@ mod tests {
     use crate::model::apply::Changes;
     use crate::model::input::{
         CapacityType, GangRef, GangSource, Input, Labels, NodeFacts, PodFacts, PodPhase, PodShape,
-        Wishes,
+        Rank, Wishes,
     };
     use crate::resources::CPU;
     use crate::time::Time;
@@ -142,7 +142,7 @@ mod tests {
             phase: PodPhase::Pending,
             terminating: false,
             gated: false,
-            indexed: false,
+            rank: Rank::None,
             created: Time(0),
             bound_at: None,
             ended_at: None,

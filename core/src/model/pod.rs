@@ -6,7 +6,9 @@ use std::sync::Arc;
 use capstan_topology::{NodeIdx, RequestIdx};
 
 use crate::model::ids::{ShapeIdx, WorkloadIdx};
-use crate::model::input::{BindingNote, EvictionNote, GangRef, PodPhase, Stays, Text, Wishes};
+use crate::model::input::{
+    BindingNote, EvictionNote, GangRef, PodPhase, Rank, Stays, Text, Wishes,
+};
 use crate::plan::{EffectId, PodRef};
 use crate::rules::neighbours::Tenancy;
 use crate::time::Time;
@@ -38,8 +40,8 @@ pub struct Pod {
     pub gated: bool,
     /// Its gang begins without it: others of its role go first, or its group has enough.
     pub later: bool,
-    /// It has an index among its peers, which its name has too.
-    pub indexed: bool,
+    /// Where it stands among its peers; where a kept place does, that of the pod it is for.
+    pub rank: Rank,
     /// Creation time.
     pub created: Time,
     /// When it was bound, as the API shows it, or when we decided.
@@ -68,8 +70,22 @@ pub struct Pod {
     pub place: Option<NodeIdx>,
     /// How far binding got.
     pub binding: Binding,
+    /// What it has to do with places that are kept for pods of its owner.
+    pub takeover: Takeover,
     /// Names of its claims on devices, where it has any.
     pub claims: Option<Arc<Vec<Text>>>,
+}
+
+/// What a pod has to do with places that are kept for pods of its resumed owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Takeover {
+    /// It may take one over, or has that of its shape.
+    #[default]
+    Open,
+    /// It has one that was kept for another shape: its node is still to be asked.
+    Unlike,
+    /// It gave a place up, and takes over none that is kept.
+    Over,
 }
 
 /// How far the binding of a pod got.
@@ -139,7 +155,7 @@ impl Pod {
     /// in order of that, whenever they were made, since neighbours are to be near each other; those
     /// without as they were made.
     pub fn order(&self, other: &Pod) -> Ordering {
-        match (self.indexed, other.indexed) {
+        match (self.rank != Rank::None, other.rank != Rank::None) {
             (true, true) => by_number(&self.name, &other.name).then_with(|| self.made(other)),
             (false, false) => self.made(other),
             (one, two) => one.cmp(&two),

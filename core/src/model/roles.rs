@@ -40,7 +40,8 @@ impl ClusterState {
         };
         let members = entry.members.clone();
         let placed = members.iter().filter(|pod| self.pods[**pod].stays()).count() as u32;
-        let mut lacks = self.lacks(workload, &roles);
+        let of_roles = self.least_of_roles(workload, &roles);
+        let mut lacks = self.lacks(workload, &of_roles);
         let lacking = lacks.values().fold(0_u32, |sum, lacks| sum.saturating_add(*lacks));
         let stated = entry.min_member;
         let least = match lacking {
@@ -84,15 +85,20 @@ impl ClusterState {
     }
 
     /// The roles of a gang, if it has minimums for them.
-    fn roles_of(&self, workload: WorkloadIdx) -> Option<Arc<Roles>> {
+    pub(super) fn roles_of(&self, workload: WorkloadIdx) -> Option<Arc<Roles>> {
         let mut members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         members.find(|pod| pod.counts())?.gang.roles.clone()
     }
 
-    /// How many members of each role have neither a place to stay nor ended well and must run.
-    fn lacks<'a>(&self, workload: WorkloadIdx, roles: &'a Roles) -> BTreeMap<&'a Text, u32> {
+    /// How many members of each role have neither a place to stay nor ended well, of so many that
+    /// must run.
+    pub(super) fn lacks<'a>(
+        &self,
+        workload: WorkloadIdx,
+        least: &'a BTreeMap<Text, u32>,
+    ) -> BTreeMap<&'a Text, u32> {
         let mut lacks: BTreeMap<&Text, u32> =
-            roles.least.iter().map(|(role, least)| (role, *least)).collect();
+            least.iter().map(|(role, least)| (role, *least)).collect();
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let placed = members.filter(|pod| pod.stays());
         for pod in placed.chain(self.ended_well(workload)) {

@@ -412,6 +412,7 @@ impl ClusterState {
             queue: assignment
                 .and_then(|it| it.queue)
                 .map(|queue| self.quota.queue(queue).name.clone()),
+            began_with: self.begins_with(workload),
         }
     }
 

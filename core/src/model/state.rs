@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_topology::{LedgerUndo, NodeIdx};
+use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 
 use crate::explain::reason::StorageRefusal;
 use crate::model::bills::{self, Bills};
@@ -111,6 +111,8 @@ pub struct ClusterState {
     pub held: Vec<Held>,
     /// What a transaction charges a queue for work that it only proposes; empty between them.
     pub(super) proposed: Vec<(QueueIdx, FrIdx, i64)>,
+    /// Room that a transaction keeps for work that it only proposes; empty between them.
+    pub(super) proposed_room: Vec<(NodeIdx, ResourceIdx, i64)>,
     /// Unqueued work that holds nodes: victims for room.
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
     /// Workloads whose members use something of their queue's that no flavor was found for.
@@ -522,14 +524,15 @@ impl ClusterState {
         }
     }
 
-    /// Compares what quota tree and ledger count for claims with what they should.
+    /// Compares what quota tree and ledger count for claims with what they should, in the middle of
+    /// a transaction, too.
     ///
     /// # Panics
     /// When they differ: that is our own error.
-    pub(super) fn recount_claimed(&self) {
+    pub fn recount_claimed(&self) {
         let claims = self.claims_anew();
         let room = claims.iter().flat_map(|(_, (_, room))| room.iter().copied());
-        self.room.ledger.recount_claims(room);
+        self.room.ledger.recount_claims(room.chain(self.proposed_room.iter().copied()));
         let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
         let charges = placed.flat_map(|(index, _)| self.charges_of(index));
         let claimed = claims.iter().flat_map(|(_, (quota, _))| quota.iter().copied());

@@ -51,6 +51,8 @@ enum Undo {
     Quota(QueueIdx, FrIdx, i64),
     /// Quota: an amount was charged for work that is only proposed (true), or no more (false).
     Proposed(QueueIdx, FrIdx, i64, bool),
+    /// The hardware ledger: room was kept for such work (true), or no more (false).
+    ProposedRoom(NodeIdx, ResourceIdx, i64, bool),
     /// A pod's bill was something else.
     Bill(PodIdx, Option<Box<Bill>>),
     /// A pod's place was something else.
@@ -61,6 +63,10 @@ enum Undo {
     Restored(WorkloadIdx),
     /// A workload's assignment was something else.
     Assignment(WorkloadIdx, Option<Arc<Assignment>>),
+    /// What a workload claims counted.
+    Released(WorkloadIdx),
+    /// A victim left (true), or came back (false).
+    Left(WorkloadIdx, bool),
 }
 
 /// A point to roll back to.
@@ -281,6 +287,22 @@ impl<'a> Txn<'a> {
         }
     }
 
+    /// What a workload claims counts no more, amounts apart, which whoever calls takes away. Never
+    /// kept.
+    pub(super) fn release(&mut self, workload: WorkloadIdx) {
+        self.state.change_released(workload, true);
+        self.log.push(Undo::Released(workload));
+    }
+
+    /// Claims draw nothing from a victim that has left, or draw on it again; whether that is new.
+    pub(super) fn leave(&mut self, victim: WorkloadIdx, leaves: bool) -> bool {
+        let new = self.state.change_left(victim, leaves);
+        if new {
+            self.log.push(Undo::Left(victim, leaves));
+        }
+        new
+    }
+
     fn log_holdings(&mut self, pod: PodIdx, node: NodeIdx, placed: bool, way: Option<&Way>) {
         let ledger = self.state.change_ledger(pod, node, placed);
         self.log.push(Undo::Ledger(ledger));
@@ -330,23 +352,23 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// A pod is said to be elsewhere, or nowhere; nothing else changes. Never kept.
-    pub(super) fn move_only(&mut self, pod: PodIdx, place: Option<NodeIdx>) {
-        let old = std::mem::replace(&mut self.state.pods[pod].place, place);
-        self.log.push(Undo::Place(pod, old));
-    }
-
     /// A claim on quota grows (or shrinks).
     pub fn claim_quota(&mut self, queue: QueueIdx, fr: FrIdx, amount: i64) {
         self.state.quota.change(queue, fr, amount);
         self.log.push(Undo::Quota(queue, fr, amount));
     }
 
-    /// A queue is charged as if work ran that is only proposed (or no more): what shares would be.
-    /// Never kept.
+    /// A queue is charged as if work ran that is only proposed (or no more): what shares would be,
+    /// and what is left beside it. Never kept.
     pub fn propose(&mut self, queue: QueueIdx, fr: FrIdx, amount: i64, runs: bool) {
         self.state.change_proposed((queue, fr, amount), runs);
         self.log.push(Undo::Proposed(queue, fr, amount, runs));
+    }
+
+    /// Room of a node is kept as if work ran that is only proposed (or no more). Never kept.
+    pub fn propose_room(&mut self, node: NodeIdx, resource: ResourceIdx, amount: i64, runs: bool) {
+        self.state.change_proposed_room((node, resource, amount), runs);
+        self.log.push(Undo::ProposedRoom(node, resource, amount, runs));
     }
 
     /// A claim on a node grows (or shrinks).
@@ -430,6 +452,18 @@ impl ClusterState {
         self.quota.change(queue, fr, if runs { amount } else { -amount });
     }
 
+    fn change_proposed_room(&mut self, kept: (NodeIdx, ResourceIdx, i64), runs: bool) {
+        let (node, resource, amount) = kept;
+        if runs {
+            self.proposed_room.push(kept);
+        } else {
+            let at = self.proposed_room.iter().rposition(|known| *known == kept);
+            self.proposed_room.swap_remove(at.expect("what was proposed before"));
+        }
+        self.room.ledger.claim(node, resource, if runs { amount } else { -amount });
+        self.room.touch(node);
+    }
+
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Ledger(undo) => {
@@ -463,6 +497,9 @@ impl ClusterState {
             Undo::Proposed(queue, fr, amount, ran) => {
                 self.change_proposed((queue, fr, amount), !ran);
             }
+            Undo::ProposedRoom(node, resource, amount, ran) => {
+                self.change_proposed_room((node, resource, amount), !ran);
+            }
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
             Undo::Restored(workload) => drop(self.drop_vacancies(workload)),
             Undo::Bill(pod, old) => self.unbill(pod, old.map(|old| *old)),
@@ -470,6 +507,8 @@ impl ClusterState {
             Undo::Assignment(workload, assignment) => {
                 self.set_assignment(workload, assignment);
             }
+            Undo::Released(workload) => self.change_released(workload, false),
+            Undo::Left(victim, left) => _ = self.change_left(victim, !left),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! Wanted: a gang that has places but fewer than its minimum charges its queue for those that it
 //! lacks, as for those that it has, unless it is leaving or nobody makes members for it any more.
 //! It is usage like any other: it is shown, it borrows, and it comes free with the gang. Nobody is
-//! pushed over a limit by it: a gang whose minimum grows, or whose queue shrank, keeps quota for
+//! pushed over a limit by it: an owner that is to have more, or whose queue shrank, keeps quota for
 //! all that it lacks or for nothing (two that each keep a part would wait for each other). Of money
 //! it keeps what the dearest of those that run costs. Nodes
 //! are not kept; who joins goes near its peers. A gang that lost all its members waits anew. How
@@ -236,8 +236,10 @@ fn sums<'a>(
 /// What a workload held, for its way back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holding {
-    /// Where its members were.
+    /// Where its members were that left their places.
     pub places: Vec<(PodIdx, NodeIdx)>,
     /// What it kept for members that it lacks.
     pub vacancies: Charges,
+    /// Whether claims drew on it until then.
+    pub(super) drawn_on: bool,
 }

@@ -4,6 +4,7 @@
 //! the engine's. What must survive a restart is written on pods and owners when it is decided
 //! (see [`crate::model::assemble`] for how each state is rebuilt).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::explain::reason::Reason;
@@ -40,6 +41,8 @@ pub struct Workload {
     pub sets: Vec<PodSet>,
     /// Members that must run together.
     pub min_member: u32,
+    /// With how many it was whole, where it may be asked for more by now.
+    pub began: Option<Box<Began>>,
     /// Priority that orders it.
     pub priority: i32,
     /// The lowest that `spec.priority` of a member says.
@@ -82,6 +85,8 @@ pub struct Workload {
     pub owner_effect: Option<EffectId>,
     /// Its owner was resumed: places are kept until then for pods that do not exist yet.
     pub kept_until: Option<Time>,
+    /// Places are kept, for as long as it takes, for pods of it that are made once others run.
+    pub late: bool,
     /// It must be derived again from its pods and owner.
     pub dirty: bool,
     /// Members came, or were made at another time, since they were put in order.
@@ -100,6 +105,17 @@ pub struct Workload {
     pub news: bool,
     /// How far its run is, as far as that was counted.
     pub run: Run,
+}
+
+/// With how many members a gang was whole; all with those that ended well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Began {
+    /// How many had to run together.
+    pub members: u32,
+    /// How many must by what its source says now; it joins them as room comes.
+    pub asked: u32,
+    /// How many of each role had to; `None`: that is not known.
+    pub roles: Option<Arc<BTreeMap<Text, u32>>>,
 }
 
 /// How far a run of a workload is, as far as that was counted.
@@ -356,6 +372,11 @@ impl Workload {
             () if self.came_up => self.requeue.fell(now),
             () => {}
         }
+    }
+
+    /// Whether places that are kept for its pods are looked for beside those that it has.
+    pub fn keeps(&self) -> bool {
+        self.kept_until.is_some() || self.late
     }
 
     /// Since when it waits, if it does: its creation, or its last stop.

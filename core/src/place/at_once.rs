@@ -489,7 +489,7 @@ mod tests {
     fn lets_in(state: &mut ClusterState, members: &[&[&str]]) -> bool {
         let ask = |brings: &&[&str]| {
             let claims = brings.iter().map(|name| ClaimUse { claim: key(name), made_for: None });
-            let volumes = PodVolumes { claims: claims.collect(), disks: Vec::new() };
+            let volumes = PodVolumes { claims: claims.collect(), ..PodVolumes::default() };
             let volumes = Some(Arc::new(volumes));
             let shape = Arc::new(PodShape { volumes, ..PodShape::default() });
             let shape = state.room.intern_shape(&shape);

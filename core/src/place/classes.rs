@@ -286,7 +286,7 @@ impl Classes {
         match &class.refusals {
             Some((at, of, kept)) if (*at, *of) == (changes, tree) => kept.clone(),
             _ => {
-                let counted = Arc::new(refusals::count(room, class));
+                let counted = Arc::new(refusals::count(room, class, room.tree.order()));
                 class.refusals = Some((changes, tree, counted.clone()));
                 counted
             }

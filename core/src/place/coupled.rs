@@ -186,29 +186,36 @@ pub(super) fn find_confined(
     topology: TopologyAsk,
     confines: Option<&Confines>,
 ) -> Found {
-    let (mut bound, mut tries) = (None, 0);
-    for domain in domains(txn, asks, topology) {
-        let domain = txn.state().room.tree.domain(domain);
-        let Some(search) = Search::begin(txn, asks, domain.start..domain.end) else { continue };
-        tries += 1;
-        if tries > TRIES_MAX {
-            let most = SearchBound::Domains(TRIES_MAX as u32);
-            txn.note_end(asks, most);
-            return Found::Bound(most);
-        }
-        match search.run(txn, asks, confines) {
-            Found::None => {}
-            Found::Bound(at) => bound = Some(at),
-            found => return found,
+    let mut bound = None;
+    for domains in domains(txn, asks, topology) {
+        // What is looked at next has all of these in it, and a budget of its own.
+        let mut tries = 0;
+        bound = None;
+        for domain in domains {
+            let domain = txn.state().room.tree.domain(domain);
+            let range = domain.start..domain.end;
+            let Some(search) = Search::begin(txn, asks, range) else { continue };
+            tries += 1;
+            if tries > TRIES_MAX {
+                bound = Some(SearchBound::Domains(TRIES_MAX as u32));
+                break;
+            }
+            match search.run(txn, confines) {
+                Found::None => {}
+                Found::Bound(at) => bound = Some(at),
+                found => return found,
+            }
         }
     }
-    bound.map_or(Found::None, Found::Bound)
+    let Some(bound) = bound else { return Found::None };
+    txn.note_end(asks, bound);
+    Found::Bound(bound)
 }
 
-/// Domains in which to look, in order: those of a required level, or of a preferred one and then
-/// everywhere. Closeness is not looked for beyond what was asked: members that keep away from each
-/// other or spread have other wishes.
-fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<DomainIdx> {
+/// Domains in which to look, in order, level by level: those of a required level, or of a preferred
+/// one and then everywhere. Closeness is not looked for beyond what was asked: members that keep
+/// away from each other or spread have other wishes.
+fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<Vec<DomainIdx>> {
     asks.iter().for_each(|(class, _)| txn.fresh(*class));
     let tree = &txn.state().room.tree;
     let of_level = |level: LevelIdx| {
@@ -217,16 +224,16 @@ fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<Doma
         found
     };
     match (topology.required, topology.preferred) {
-        (Some(level), None) => of_level(level),
+        (Some(level), None) => vec![of_level(level)],
         (Some(level), Some(wished)) => {
             // Inner domains first, those that lie within one of the required level.
             let lies =
                 |domain: &DomainIdx| tree.domain_of(level, tree.domain(*domain).start).is_some();
-            let inner = of_level(wished).into_iter().filter(lies);
-            if wished > level { inner.chain(of_level(level)).collect() } else { of_level(level) }
+            let inner: Vec<DomainIdx> = of_level(wished).into_iter().filter(lies).collect();
+            if wished > level { vec![inner, of_level(level)] } else { vec![of_level(level)] }
         }
-        (None, Some(level)) => of_level(level).into_iter().chain([tree.root()]).collect(),
-        (None, None) => vec![tree.root()],
+        (None, Some(level)) => vec![of_level(level), vec![tree.root()]],
+        (None, None) => vec![vec![tree.root()]],
     }
 }
 
@@ -239,7 +246,11 @@ fn room_in(txn: &Txn<'_>, asks: &[Count], domain: DomainIdx) -> u64 {
 /// Places for all members in a range of positions.
 pub fn within(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Found {
     let search = Search::begin(txn, asks, range);
-    search.map_or(Found::None, |search| search.run(txn, asks, None))
+    let found = search.map_or(Found::None, |search| search.run(txn, None));
+    if let Found::Bound(bound) = found {
+        txn.note_end(asks, bound);
+    }
+    found
 }
 
 /// Puts as many members as go onto the best nodes of a range, and leaves them there; how many of
@@ -314,7 +325,7 @@ impl Search {
     }
 
     /// Looks for places; the transaction is left as it was.
-    fn run(mut self, txn: &mut Txn<'_>, asks: &[Count], confines: Option<&Confines>) -> Found {
+    fn run(mut self, txn: &mut Txn<'_>, confines: Option<&Confines>) -> Found {
         let start = txn.checkpoint();
         self.confines = confines.cloned();
         let found = confines.is_none()
@@ -323,10 +334,7 @@ impl Search {
         txn.rollback_to(start);
         match (found, self.bound()) {
             (true, _) => Found::Places(self.places),
-            (false, Some(bound)) => {
-                txn.note_end(asks, bound);
-                Found::Bound(bound)
-            }
+            (false, Some(bound)) => Found::Bound(bound),
             (false, None) => Found::None,
         }
     }

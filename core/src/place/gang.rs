@@ -140,9 +140,7 @@ fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
 /// Puts the members of asks where places were found for them, in the order in which that goes.
 fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
     let Found::Places(places) = found else { return false };
-    let mut members: Vec<_> = asks.iter().map(|ask| ask.pods.iter()).collect();
-    let mut next = |place: &Place| *members[place.ask].next().expect("a place for each member");
-    let pods: Vec<PodIdx> = places.iter().map(&mut next).collect();
+    let pods = turns::in_slices(txn, asks, &places, None);
     put_all(txn, asks, places.into_iter().zip(pods))
 }
 

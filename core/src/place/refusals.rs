@@ -3,19 +3,21 @@
 //! A node that still holds some is counted by what refuses the next beside them: who asks has more
 //! members than all such nodes hold together.
 //!
-//! One pass over the nodes. [`Classes`](super::classes::Classes) keeps the count until any node
+//! One pass over the nodes. [`Classes`](super::classes::Classes) keeps the count of all until any
 //! changes, so that a round in which a hundred queues wait with the same kind of work makes it
 //! once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use capstan_topology::NodeIdx;
+
 use crate::explain::reason::{Nearest, NodeRefusal, StorageRefusal};
 use crate::model::room::Room;
 use crate::place::classes::Class;
 use crate::rules::{self, Question};
 
-/// What all nodes say to one class.
+/// What nodes say to one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// Nodes looked at.
@@ -35,14 +37,14 @@ pub struct Refusals {
 /// millionths, then the first by name.
 type Closeness = (bool, bool, bool, i128, Reverse<u32>);
 
-/// Counts refusals over all nodes and finds the one that comes closest.
-pub fn count(room: &Room, class: &Class) -> Refusals {
+/// Counts refusals over these nodes and finds the one that comes closest.
+pub fn count(room: &Room, class: &Class, of: &[NodeIdx]) -> Refusals {
     let mut nodes = 0;
     let mut kinds: BTreeMap<NodeRefusal, u32> = BTreeMap::new();
     let mut closest: Option<(Closeness, Nearest)> = None;
     let (mut refusals, mut wishes) = (Vec::new(), Some(Wishes::default()));
     let mut others = Others::default();
-    for &node in room.tree.order() {
+    for &node in of {
         nodes += 1;
         let mut question = class.question(room, node);
         let known = class.knows(room, node);

@@ -5,7 +5,8 @@
 //! first; a choice that leads nowhere is taken back, and so is the choice of volumes and devices
 //! ([`ways`](super::ways)). Nodes that look the same to every member are tried once, and those that
 //! take nobody not at all ([`candidates`](super::candidates)). For a lone gang the search is
-//! exhaustive up to its bounds, which are counts.
+//! exhaustive up to its bounds, which are counts; where it ends at them, who fills nodes to what is
+//! hardly to spare is looked for in another way ([`exact`]).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -19,7 +20,7 @@ use crate::place::attached::Attached;
 use crate::place::candidates::{Candidates, NODES_MAX};
 use crate::place::gang::{self, Ask};
 use crate::place::ways::{self, Choosing};
-use crate::place::{at_once, budget};
+use crate::place::{at_once, budget, exact, turns};
 
 /// Placements that one search tries. Far more than a gang of a dozen members on a few racks
 /// needs; it bounds what a gang costs that fits nowhere. All searches of one decision share what
@@ -72,8 +73,26 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
     }
     let placed = search.run(txn);
     let cut = search.choosing.as_ref().is_some_and(Choosing::was_cut);
-    if !placed && (search.steps > search.most || cut) {
-        note_end(txn, asks, SearchBound::Tries(search.most));
+    if placed || !(search.steps > search.most || cut) {
+        return placed;
+    }
+    if search.choosing.is_none() && fill_exactly(txn, asks, &search.nodes) {
+        return true;
+    }
+    note_end(txn, asks, SearchBound::Tries(search.most));
+    false
+}
+
+/// Members that fill their nodes go where amounts say, if everything else lets them.
+fn fill_exactly(txn: &mut Txn<'_>, asks: &[&Ask], positions: &[usize]) -> bool {
+    let counts = gang::counts_of(asks.iter().copied());
+    let Some(places) = exact::find(txn, &counts, positions) else { return false };
+    let asks: Vec<Ask> = asks.iter().copied().cloned().collect();
+    let start = txn.checkpoint();
+    let pods = turns::in_slices(txn, &asks, &places, None);
+    let placed = gang::put_all(txn, &asks, places.into_iter().zip(pods));
+    if !placed {
+        txn.rollback_to(start);
     }
     placed
 }

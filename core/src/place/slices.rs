@@ -179,18 +179,24 @@ fn place_set(
     let &[ask] = set else { return place_mixed(txn, set, outer, of, step_by_step) };
     txn.fresh(ask.class);
     let count = ask.pods.len() as u32;
-    let Some(shares) = shares(txn.state(), ask.class, count, of, outer) else {
-        return false;
-    };
+    let shares = shares(txn.state(), ask.class, count, of, outer);
+    fill_shares(txn, ask, shares, step_by_step)
+}
+
+/// Puts so many members of an ask into each of these inner domains, in their order, if there are
+/// any for all of them.
+fn fill_shares(
+    txn: &mut Txn<'_>,
+    ask: &Ask,
+    shares: Option<Vec<(DomainIdx, u64)>>,
+    step_by_step: bool,
+) -> bool {
     let mut left = &ask.pods[..];
-    for (domain, count) in shares {
+    shares.into_iter().flatten().all(|(domain, count)| {
         let (here, rest) = left.split_at(count as usize);
-        if !gang::fill(txn, ask.class, here, domain, step_by_step) {
-            return false;
-        }
         left = rest;
-    }
-    true
+        gang::fill(txn, ask.class, here, domain, step_by_step)
+    }) && left.is_empty()
 }
 
 /// Places a set whose members have several shapes: slices in the order of members, each in the
@@ -347,16 +353,7 @@ fn place_more(txn: &mut Txn<'_>, ask: &Ask, own: &[NodeIdx], of: Slices, outer: 
     txn.fresh(ask.class);
     let more = ask.pods.len() as u64;
     let shares = completed(txn.state(), (ask.class, more), own, of, outer);
-    let Some(shares) = shares else { return false };
-    let mut left = &ask.pods[..];
-    for (domain, count) in shares {
-        let (here, rest) = left.split_at(count as usize);
-        if !gang::fill(txn, ask.class, here, domain, true) {
-            return false;
-        }
-        left = rest;
-    }
-    true
+    fill_shares(txn, ask, shares, true)
 }
 
 /// The same for members of several shapes: as if all were of one of these, in their order.

@@ -102,8 +102,14 @@ fn parts(txn: &Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> Vec<(Ask, Part)>
 }
 
 /// Who goes to each place: members of an ask in their order to one domain of the slices' level
-/// after the other, to that with what is left over last.
-fn in_slices(txn: &Txn<'_>, asks: &[Ask], places: &[Place], slices: Option<Slices>) -> Vec<PodIdx> {
+/// after the other, to that with what is left over last; and from node to node as these lie, since
+/// neighbours are to be near each other.
+pub(super) fn in_slices(
+    txn: &Txn<'_>,
+    asks: &[Ask],
+    places: &[Place],
+    slices: Option<Slices>,
+) -> Vec<PodIdx> {
     let tree = &txn.state().room.tree;
     let domain = |place: &Place| -> Option<DomainIdx> {
         tree.domain_of(slices?.level, tree.position(place.node)?)
@@ -116,7 +122,10 @@ fn in_slices(txn: &Txn<'_>, asks: &[Ask], places: &[Place], slices: Option<Slice
         slices.is_some_and(|of| !counts[&(place.ask, domain(place))].is_multiple_of(of.size))
     };
     let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_by_key(|at| (odd(&places[*at]), domain(&places[*at]), *at));
+    order.sort_by_key(|at| {
+        let place = &places[*at];
+        (odd(place), domain(place), tree.position(place.node), *at)
+    });
     let mut members: Vec<_> = asks.iter().map(|ask| ask.pods.iter()).collect();
     let mut of_place: BTreeMap<usize, PodIdx> = BTreeMap::new();
     for at in order {

@@ -105,6 +105,9 @@ const fn apart(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
 /// The rule that looks at amounts.
 const ROOM: &str = "NodeResourcesFit";
 
+/// The rules that ask who is around: their answers depend on who came first.
+const AROUND: [&str; 2] = ["PodTopologySpread", "InterPodAffinity"];
+
 /// All rules in order.
 pub const TABLE: [Rule; 17] = [
     facts("NodeUnschedulable", unschedulable::check),
@@ -224,6 +227,24 @@ pub fn but_for_room(question: &Question<'_>, found: &mut Vec<NodeRefusal>) {
             return;
         }
     }
+}
+
+/// Refusals of the first rule that refuses whoever was to be there and is about to be bound: its
+/// volumes and devices are seen to by themselves. `around`: pods around are asked about as well,
+/// for somebody else was looked at when the place was found.
+pub fn on_bind(question: &Question<'_>, around: bool) -> Vec<NodeRefusal> {
+    let mut found = Vec::new();
+    let has_a_say = |rule: &&Rule| match rule.reads {
+        Reads::Wishes | Reads::Facts => true,
+        Reads::Holdings => rule.slots.is_some() && (around || !AROUND.contains(&rule.name)),
+    };
+    for rule in TABLE.iter().filter(has_a_say) {
+        (rule.check)(question, &mut found);
+        if !found.is_empty() {
+            break;
+        }
+    }
+    found
 }
 
 /// Refusals of the first rule that refuses; empty: the node is feasible.

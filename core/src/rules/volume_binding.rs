@@ -25,7 +25,9 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
         let refusal = StorageRefusal::VolumeElsewhere { volume: volume.name.clone() };
         refusals.push(NodeRefusal::Storage(refusal));
     }
-    refusals.extend(demand.on(node, &question.room.volumes).err().map(NodeRefusal::Storage));
+    let volumes = &question.room.volumes;
+    let made = demand.on(node, volumes).and_then(|_| demand.could_be_made(node, volumes));
+    refusals.extend(made.err().map(NodeRefusal::Storage));
     let nowhere = demand.claims.iter().find_map(|wanted| match &wanted.need {
         Need::Nowhere(volume) => Some(volume),
         _ => None,

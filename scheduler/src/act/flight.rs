@@ -1,4 +1,4 @@
-//! One effect under way: its deadline, what is in doubt, and the answer that it owes.
+//! One effect under way: what is left of its time, what is in doubt, and the answer that it owes.
 //!
 //! Decides when an effect is tried again and what is answered when its time is up. Leaves to the
 //! protocols what a try is.
@@ -19,7 +19,8 @@ use crate::client::REQUEST_TIMEOUT;
 pub(super) struct Flight {
     pub(super) effect: Effect,
     pub(super) progress: Progress,
-    deadline: Instant,
+    /// What is left of its time: tries and the pauses between them take it.
+    left: Duration,
     tries: u32,
     owed: Owed,
 }
@@ -83,10 +84,10 @@ impl Flight {
         shared.owed.send_modify(|owed| *owed += 1);
         let action = super::word(&effect.action);
         let owed = Owed { shared: shared.clone(), effect: effect.id, action, result: None };
+        let left = Duration::from_millis(u64::try_from(effect.patience.0).unwrap_or(0));
         // Longer than a year is as good as a year, and never overflows a clock.
-        let left = shared.clock.until(effect.deadline).min(Duration::from_secs(365 * 24 * 3_600));
-        let deadline = Instant::now() + left;
-        Flight { effect, progress: Progress::default(), deadline, tries: 0, owed }
+        let left = left.min(Duration::from_secs(365 * 24 * 3_600));
+        Flight { effect, progress: Progress::default(), left, tries: 0, owed }
     }
 
     pub(super) fn is_bind(&self) -> bool {
@@ -97,15 +98,29 @@ impl Flight {
         self.owed.result = Some(result);
     }
 
-    /// Whether it is over at that time: what was certainly not done is not tried any more, what
-    /// may have been is pursued until that is known.
-    fn is_over(&self, at: Instant) -> bool {
-        at >= self.deadline && !self.progress.doubt && !self.progress.marked
+    /// Some of its time is gone.
+    fn spend(&mut self, time: Duration) {
+        self.left = self.left.saturating_sub(time);
     }
 
-    /// When what is tried now has to be answered.
-    fn answer_by(&self, now: Instant) -> Instant {
-        if now < self.deadline { self.deadline } else { now + REQUEST_TIMEOUT }
+    /// Whether it is over: what was certainly not done is not tried any more, what may have been
+    /// is pursued until that is known.
+    fn is_over(&self) -> bool {
+        self.left.is_zero() && !self.progress.doubt && !self.progress.marked
+    }
+
+    /// How long one try may take.
+    fn time(&self) -> Duration {
+        if self.left.is_zero() { REQUEST_TIMEOUT } else { self.left }
+    }
+
+    /// Says so where it had to wait for longer than it may take.
+    fn note_wait(&self, shared: &Shared) {
+        let waited = shared.clock.now().since(self.effect.decided);
+        if self.tries == 0 && waited > self.effect.patience {
+            let (effect, workload) = (self.effect.id.0, &self.effect.workload);
+            tracing::debug!(effect, %workload, %waited, "its turn came late");
+        }
     }
 
     /// The pause before the next try. Half of it is spread by the effect's number, so that what
@@ -125,13 +140,11 @@ fn too_late(why: &str) -> EffectResult {
 
 /// One try, and what follows from it.
 pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
-    let now = Instant::now();
-    let over = flight.is_over(now);
-    let line = Line { shared: &shared, deadline: flight.answer_by(now) };
-    let tried = match over {
-        true => Err(Stop::Answer(too_late("it waited for others"))),
-        false => one_try(&line, &flight.effect, &mut flight.progress).await,
-    };
+    flight.note_wait(&shared);
+    let begun = Instant::now();
+    let line = Line::new(&shared, flight.is_bind(), flight.time());
+    let tried = one_try(&line, &flight.effect, &mut flight.progress).await;
+    flight.spend(begun.elapsed().saturating_sub(line.waited()));
     if flight.effect.completes {
         shared.hold_no_more(&[flight.effect.id]);
     }
@@ -144,7 +157,8 @@ pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
             flight.tries += 1;
             let (effect, tries) = (flight.effect.id.0, flight.tries);
             tracing::debug!(effect, workload = %flight.effect.workload, tries, why, "not done yet");
-            if flight.is_over(Instant::now() + pause) {
+            flight.spend(pause);
+            if flight.is_over() {
                 return flight.answer(too_late(&why));
             }
             shared.pause(flight, pause);

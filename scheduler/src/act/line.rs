@@ -1,36 +1,83 @@
-//! Sends the requests of one effect: with leadership only, and never beyond their deadline.
+//! Sends the requests of one effect: with leadership only, at the rate, and never beyond its time.
+//!
+//! A request waits for the rate before it is sent, not in the client: what is given up there never
+//! left, is in no doubt, and took nothing of the rate; and the time that it waited is not its
+//! effect's.
 //!
 //! Decides what an answer means for any request: done, refused, to be tried again, or in doubt.
 //! Leaves to the protocols what a conflict or a missing object means.
+
+use std::time::Duration;
 
 use capstan_core::model::input::Text;
 use capstan_core::plan::EffectResult;
 use http::Request;
 use kube::Resource;
 use kube::api::GetParams;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::flight::{Progress, Stop};
 use super::queue::Shared;
+use crate::client::bucket::Bucket;
 use crate::client::call::{Fate, Reply, call};
 
 /// The way of one effect to the API server.
 pub(super) struct Line<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) deadline: Instant,
+    shared: &'a Shared,
+    rate: &'a Bucket,
+    /// When the last answer has to be there, if no request waits for the rate.
+    deadline: Instant,
+    /// For how long requests waited for it.
+    waited: Mutex<Duration>,
 }
 
-impl Line<'_> {
-    /// Sends one request. `Err`: nothing may be sent any more.
+impl<'a> Line<'a> {
+    /// The way of a bind, or of something else, for so long from now on.
+    pub(super) fn new(shared: &'a Shared, is_bind: bool, time: Duration) -> Line<'a> {
+        let rate = if is_bind { &shared.of_binds } else { &shared.of_others };
+        let deadline = Instant::now() + time;
+        Line { shared, rate, deadline, waited: Mutex::default() }
+    }
+
+    /// For how long its requests waited for the rate.
+    pub(super) fn waited(&self) -> Duration {
+        *self.waited.lock()
+    }
+
+    /// Waits until a request may leave. `Err`: none may any more.
+    async fn depart(&self) -> Result<(), Stop> {
+        let shared = self.shared;
+        if !self.rate.is_limited() {
+            return Ok(());
+        }
+        if !shared.leadership.holds() {
+            return Err(Stop::GiveUp);
+        }
+        let since = Instant::now();
+        tokio::select! {
+            () = self.rate.pass() => {}
+            () = shared.leadership.lost() => return Err(Stop::GiveUp),
+            () = shared.given_up() => return Err(Stop::GiveUp),
+        }
+        *self.waited.lock() += since.elapsed();
+        Ok(())
+    }
+
+    /// Sends one request that may leave. `Err`: nothing may be sent any more.
     async fn send(&self, request: Request<Vec<u8>>) -> Result<Fate, Stop> {
         let shared = self.shared;
         if !shared.leadership.holds() {
             return Err(Stop::GiveUp);
         }
+        let deadline = self.deadline + self.waited();
+        if deadline <= Instant::now() {
+            return Ok(Fate::Unsent("no time was left for it".to_owned()));
+        }
         let late = || Fate::Unknown("no answer before the deadline".to_owned());
-        let timed = timeout_at(self.deadline, call(&shared.writes, request));
+        let timed = timeout_at(deadline, call(&shared.writes, request));
         // What is dropped is taken back from the server where it has not begun.
         tokio::select! {
             fate = timed => Ok(fate.unwrap_or_else(|_| late())),
@@ -47,6 +94,7 @@ impl Line<'_> {
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Reply, Stop> {
         let request = request.map_err(|error| refused(error.to_string()))?;
+        self.depart().await?;
         // A write that is dropped on its way is in doubt; nobody comes back to say so.
         let before = std::mem::replace(&mut progress.doubt, true);
         match self.send(request).await? {
@@ -73,6 +121,7 @@ impl Line<'_> {
     pub(super) async fn read_at(&self, path: &str, of: &Named<'_>) -> Result<Option<Value>, Stop> {
         let request = kube::core::Request::new(path).get(of.name, &GetParams::default());
         let request = request.map_err(|error| refused(error.to_string()))?;
+        self.depart().await?;
         match self.send(request).await? {
             Fate::Unknown(why) | Fate::Unsent(why) => Err(Stop::again(why)),
             Fate::Answered(reply) if reply.code == 404 => Ok(None),
@@ -117,6 +166,7 @@ impl Line<'_> {
         let path = K::url_path(&(), namespace.map(|namespace| &**namespace));
         let request = kube::core::Request::new(path).get(name, &GetParams::default());
         let request = request.map_err(|error| refused(error.to_string()))?;
+        self.depart().await?;
         match self.send(request).await? {
             Fate::Unknown(why) | Fate::Unsent(why) => Err(Stop::again(why)),
             Fate::Answered(reply) if reply.code == 404 => Ok(None),

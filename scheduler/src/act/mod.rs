@@ -7,20 +7,30 @@
 //! before each request); nothing is sent twice blindly (after a timeout or 5xx the object is read
 //! back before anything is concluded); uid preconditions on every write; one slow object does not
 //! hold up others; binds go before everything else; what is answered is the truth or
-//! [`TimedOut`](capstan_core::plan::EffectResult::TimedOut), never a guess.
+//! [`TimedOut`](capstan_core::plan::EffectResult::TimedOut), never a guess; binds by the thousand
+//! leave a part of all that is bounded to evictions, resumes and claims.
 //!
-//! Phases of one effect: slot (bounded) -> leadership -> request -> classify the answer -> pause
-//! without a slot and try again, read back, or answer.
+//! Phases of one effect: slot (bounded) -> leadership -> rate -> request -> classify the answer ->
+//! pause without a slot and try again, read back, or answer.
 //!
 //! - `queue` says which effect is next and how many are under way; `flight` is one effect with its
-//!   deadline, its doubts and the answer that it owes; `line` sends its requests.
+//!   time, its doubts and the answer that it owes; `line` sends its requests.
 //! - `bind`, `claims` (with `special`, the claims for extended resources), `evict`, `owner`,
 //!   `tolerate`, `volumes` are the protocols, one file each.
 //!
-//! At its deadline an effect that certainly was not carried out (always throttled, never
-//! connected, never sent) is `Refused`. One that may have been is pursued until that is known:
-//! its object is read back, and what is not there is written again, for as long as we lead. Only
-//! who leads no more answers `TimedOut`: the next leader reads what became of it.
+//! An effect has its time (`Effect::patience`) from when it has a slot; waiting for one, and for
+//! the rate, takes none of it. So what is decided at once and more than the server takes in that
+//! time is carried out all the same, late: were it refused for that, a gang could lose the places
+//! of members whose turn had not come while the others were bound.
+//!
+//! What bounds it: a request has ten seconds until its answer begins, and not more than what is
+//! left of the effect's time; a slot is held during one try only. When its time is over, an effect
+//! that certainly was not carried out (always throttled, never connected, never sent) is `Refused`.
+//! One that may have been is pursued until that is known: its object is read back, and what is not
+//! there is written again, for as long as we lead. Only who leads no more, or ends, answers
+//! `TimedOut`: the next leader reads what became of it. How long an effect waits for its turn is
+//! bounded by those before it alone; what it was decided on may be gone by then, and uids and
+//! versions in each write see to that.
 //!
 //! `Status` and `Event` effects are not for here ([`crate::publish`]); they are done at once.
 
@@ -48,6 +58,7 @@ use tokio::time::timeout;
 
 use self::flight::Flight;
 use self::queue::Shared;
+use crate::client::bucket::Bucket;
 use crate::clock::Clock;
 use crate::lease::Leadership;
 
@@ -98,11 +109,13 @@ pub type Answers = Arc<dyn Fn(Answer) + Send + Sync>;
 pub struct Means {
     /// The client for writes that matter; it sends nothing twice by itself.
     pub writes: Client,
+    /// What its requests keep to.
+    pub rate: Bucket,
     /// Whether requests may be sent.
     pub leadership: Leadership,
     /// Where answers go.
     pub answers: Answers,
-    /// The clock that deadlines are set by.
+    /// The clock that effects are decided by.
     pub clock: Clock,
 }
 

@@ -1,7 +1,9 @@
 //! Which effect is next, and how many are under way.
 //!
-//! Binds go first, in the order in which they were decided; everything else after them. An effect
-//! that pauses holds no slot, and goes before the others of its kind when its pause is over.
+//! Binds go first, in the order in which they were decided; everything else after them. But while
+//! anything else waits, one slot of [`SHARE`] is for that: what frees room, or resumes who has it,
+//! never waits for thousands of binds to end. An effect that pauses holds no slot, and goes before
+//! the others of its kind when its pause is over.
 //!
 //! Many are under way together, and end in any order. So that a gang which was begun by a leader
 //! that is no more is whole before others begin, the binds that complete it go alone: others wait
@@ -20,15 +22,22 @@ use tokio::time::Instant;
 
 use super::flight::{self, Flight};
 use super::{Answers, Limits, Means};
+use crate::client::bucket::Bucket;
 use crate::clock::Clock;
 use crate::lease::Leadership;
 
 /// How long binds that complete gangs hold up others, if their first answers do not come.
 const HOLD_MAX: Duration = Duration::from_secs(5);
+/// One slot of so many is for what is no bind, while there is any.
+const SHARE: usize = 8;
 
 /// What all effects of one executor share.
 pub(super) struct Shared {
     pub(super) writes: Client,
+    /// What binds keep to.
+    pub(super) of_binds: Bucket,
+    /// What all else keeps to.
+    pub(super) of_others: Bucket,
     pub(super) leadership: Leadership,
     pub(super) answers: Answers,
     pub(super) clock: Clock,
@@ -52,6 +61,8 @@ struct Queue {
     binds: VecDeque<Flight>,
     others: VecDeque<Flight>,
     under_way: usize,
+    /// How many of those under way are no binds.
+    others_under_way: usize,
     closed: bool,
 }
 
@@ -70,8 +81,15 @@ impl Queue {
         self.completing.len() + binds + self.others.len()
     }
 
-    fn next(&mut self) -> Option<Flight> {
-        let mut next = self.completing.pop_front();
+    /// The next one, where so many slots are for what is no bind.
+    fn next(&mut self, for_others: usize) -> Option<Flight> {
+        let mut next = match self.others_under_way < for_others {
+            true => self.others.pop_front(),
+            false => None,
+        };
+        if next.is_none() {
+            next = self.completing.pop_front();
+        }
         if next.is_none() && self.holding.is_empty() {
             next = self.binds.pop_front();
         }
@@ -81,9 +99,11 @@ impl Queue {
 
 impl Shared {
     pub(super) fn new(means: Means, limits: Limits, runtime: Handle) -> Shared {
-        let Means { writes, leadership, answers, clock } = means;
+        let Means { writes, rate, leadership, answers, clock } = means;
         Shared {
             writes,
+            of_others: rate.in_turns(),
+            of_binds: rate,
             leadership,
             answers,
             clock,
@@ -171,7 +191,7 @@ impl Shared {
         queue.under_way += more;
         drop(queue);
         for _ in 0..more {
-            self.runtime.spawn(work(Slot(Some(self.clone()))));
+            self.runtime.spawn(work(Slot { shared: Some(self.clone()), other: false }));
         }
     }
 
@@ -216,27 +236,36 @@ async fn work(mut slot: Slot) {
 
 /// The right to have one effect under way; given back when there is none left, or however else
 /// the work ends.
-struct Slot(Option<Arc<Shared>>);
+struct Slot {
+    shared: Option<Arc<Shared>>,
+    /// What it was used for last was no bind, and is counted as such.
+    other: bool,
+}
 
 impl Slot {
     fn next(&mut self) -> Option<(Arc<Shared>, Flight)> {
-        let shared = self.0.clone()?;
+        let shared = self.shared.clone()?;
         let mut queue = shared.queue.lock();
-        if let Some(flight) = queue.next() {
+        queue.others_under_way -= usize::from(std::mem::take(&mut self.other));
+        if let Some(flight) = queue.next(shared.limits.in_flight / SHARE) {
+            self.other = !flight.is_bind();
+            queue.others_under_way += usize::from(self.other);
             drop(queue);
             return Some((shared, flight));
         }
         // Under the same lock: who adds an effect from now on sees a free slot.
         queue.under_way -= 1;
-        self.0 = None;
+        self.shared = None;
         None
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(shared) = self.0.take() {
-            shared.queue.lock().under_way -= 1;
+        if let Some(shared) = self.shared.take() {
+            let mut queue = shared.queue.lock();
+            queue.under_way -= 1;
+            queue.others_under_way -= usize::from(self.other);
         }
     }
 }

@@ -35,6 +35,9 @@ pub const EXPECTED_RUNTIME: &str = "capstan.sh/expected-runtime";
 /// Run time after which a workload is deactivated, a Go duration; annotation.
 pub const MAX_RUNTIME: &str = "capstan.sh/max-runtime";
 
+/// Whose a Workload is: the name of the scheduler that made it, or took it over when it was
+/// nobody's; label.
+pub const SCHEDULER_NAME: &str = "capstan.sh/scheduler-name";
 /// Workload that a pod was bound for; written with the binding.
 pub const WORKLOAD: &str = "capstan.sh/workload";
 /// ClusterQueue whose quota a pod was bound with.
@@ -45,6 +48,10 @@ pub const FLAVORS: &str = "capstan.sh/flavors";
 pub const ADMITTED_AT: &str = "capstan.sh/admitted-at";
 /// What the pod cost per hour when it was bound, in decimal US dollars.
 pub const PRICE: &str = "capstan.sh/price";
+
+/// How many members of its gang had to run together when a pod was bound: a gang that is to have
+/// more since goes on with those that it has.
+pub const BEGAN_WITH: &str = "capstan.sh/began-with";
 
 /// How often we suspended an owner: the number of its next run.
 pub const SUSPENDED: &str = "capstan.sh/suspended";
@@ -103,6 +110,30 @@ pub const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 pub const VOLCANO_GROUP_OWN: &str = "scheduling.volcano.sh/group-name";
 /// Role of a pod in a PodGroup of Volcano; annotation.
 pub const VOLCANO_TASK: &str = "volcano.sh/task-spec";
+/// The Job that made a pod, by name; label.
+pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// The same, as Jobs have said it from the beginning.
+pub const JOB_NAME_OLD: &str = "job-name";
+/// JobSet of a pod; label.
+pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+/// The same by uid; label.
+pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+/// Jobs of the role of a pod of a JobSet; label.
+pub const JOBSET_ROLE_JOBS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
+/// Jobs of a JobSet; label.
+pub const JOBSET_JOBS: &str = "jobset.sigs.k8s.io/global-replicas";
+/// Group of roles of a JobSet; label.
+pub const JOBSET_GROUP: &str = "jobset.sigs.k8s.io/group-name";
+/// Which of the Jobs of a JobSet a pod's is; label.
+pub const JOBSET_JOB_OF_ALL: &str = "jobset.sigs.k8s.io/job-global-index";
+/// Job of Kubeflow's that a pod is of; label.
+pub const KUBEFLOW_JOB: &str = "training.kubeflow.org/job-name";
+/// Role of a pod of such a job; label.
+pub const KUBEFLOW_ROLE: &str = "training.kubeflow.org/replica-type";
+/// `master` or the like, where its kind says so; label.
+pub const KUBEFLOW_DUTY: &str = "training.kubeflow.org/job-role";
+/// Which controller makes the pods of such a job; label.
+pub const KUBEFLOW_OPERATOR: &str = "training.kubeflow.org/operator-name";
 /// Role of a pod of a JobSet; label.
 pub const JOBSET_ROLE: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 /// Try of a JobSet that a pod belongs to; label.
@@ -123,6 +154,12 @@ pub const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
 pub const LWS_LEADER: &str = "leaderworkerset.sigs.k8s.io/leader-name";
 /// Level of which each group of a LeaderWorkerSet has a domain to itself; annotation.
 pub const LWS_EXCLUSIVE: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";
+/// RayCluster of a pod; label.
+pub const RAY_CLUSTER: &str = "ray.io/cluster";
+/// That a pod is one of a RayCluster; label.
+pub const RAY_NODE: &str = "ray.io/is-ray-node";
+/// RayCluster and node type in one; label.
+pub const RAY_IDENTIFIER: &str = "ray.io/identifier";
 /// `head` or `worker` of a RayCluster; label.
 pub const RAY_NODE_TYPE: &str = "ray.io/node-type";
 /// Group of workers of a RayCluster; label.
@@ -137,6 +174,18 @@ pub const SPARK_ROLE: &str = "spark-role";
 pub const SPARK_NAME: &str = "spark-app-name";
 /// Name of a Spark application as its operator has it; label.
 pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
+
+/// Which of the Jobs of its role in a JobSet a pod's is.
+pub const JOBSET_JOB: &str = "jobset.sigs.k8s.io/job-index";
+
+/// Labels by which owners name the role of a pod, that of the least first where pods have several.
+pub const ROLES: [&str; 5] = [
+    JOBSET_ROLE,
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/job-role",
+    RAY_GROUP,
+    RAY_NODE_TYPE,
+];
 
 /// Labels of pods that have an index among their peers: Jobs (each Job of a JobSet by itself),
 /// StatefulSets, LeaderWorkerSets, Kubeflow's jobs and Volcano's. Names have it too.
@@ -180,7 +229,7 @@ pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Keys of ours that pods, their templates and their owners may carry; one that is missing here is
 /// warned of as misspelt.
-const READ: [&str; 23] = [
+const READ: [&str; 24] = [
     QUEUE,
     PRIORITY_CLASS,
     GANG,
@@ -198,6 +247,7 @@ const READ: [&str; 23] = [
     FLAVORS,
     ADMITTED_AT,
     PRICE,
+    BEGAN_WITH,
     SUSPENDED,
     REQUEUED,
     ADMITTED,

@@ -65,7 +65,8 @@ const KEYS: [(&str, Asks, &str); 12] = [
     (
         "job-completions-equal-parallelism",
         Asks::IfTrue,
-        "completions stay as they are when fewer pods start",
+        "completions and parallelism stay as they are: pods that do not start with the others \
+         join them once there are quota and room",
     ),
     ("prebuilt-workload-name", Asks::Always, "a workload is made from pods and owners alone"),
     ("admission-gated-by", Asks::Always, "nothing but suspension and gates of pods is waited for"),

@@ -227,9 +227,21 @@ pub struct ClaimSource {
     pub claim_name: String,
 }
 
-/// A claim that is made for a pod; what it asks stands in the claim.
+/// A claim that is made for a pod. Once it is there, it says itself what it asks.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-pub struct EphemeralSource {}
+#[serde(rename_all = "camelCase")]
+pub struct EphemeralSource {
+    /// What is made.
+    pub volume_claim_template: Option<ClaimTemplate>,
+}
+
+/// A claim to be.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct ClaimTemplate {
+    /// What it will ask.
+    #[serde(default)]
+    pub spec: ClaimSpec,
+}
 
 /// An iSCSI disk.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use capstan_core::explain::view::{QueueView, WorkloadExplanation};
+use capstan_core::model::input::Text;
 use capstan_core::plan::{Action, Unmet};
 use capstan_core::{Engine, Input};
 use clap::CommandFactory;
@@ -62,7 +63,7 @@ pub fn simulate(args: &Simulate, console: &mut Console<'_>) -> Exit {
 
 /// `explain`: 1 when a pod fits nowhere or a workload waits.
 pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_>) -> Exit {
-    let (config, objects) = match read_all(&args.files, args.config.as_deref()) {
+    let (config, mut objects) = match read_all(&args.files, args.config.as_deref()) {
         Ok(read) => read,
         Err(errors) => return refuse(console, &errors, "nothing explained"),
     };
@@ -92,6 +93,7 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
             if no { negative(printed) } else { printed }
         }
         Target::Workload(name) => {
+            let theirs = std::mem::take(&mut objects.theirs);
             let mut run = settle(&config, objects, world::Mode::UntilStable);
             let events = run.world.events().about(&format!("{namespace}/{name}"));
             for warning in unmet(&events).chain(unfinished(&run)) {
@@ -102,7 +104,12 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
             let mut names = gangs::names_of(name);
             let found = names.find_map(|name| engine.explain_workload(run.now, &namespace, &name));
             let Some(explanation) = found.or_else(|| lost(&run, &namespace, name)) else {
-                let errors = [missing("workload", &namespace, name, "these files")];
+                let named = (Text::from(namespace.as_str()), Text::from(name.as_str()));
+                let other = theirs.get(&named);
+                let errors = [match other {
+                    Some(other) => other.told(&namespace, name, &config.scheduler_name),
+                    None => missing("workload", &namespace, name, "these files"),
+                }];
                 return refuse(console, &errors, "nothing explained");
             };
             let no = explanation.negative();

@@ -20,6 +20,7 @@ use super::output::Console;
 use crate::client::{self, Clients};
 use crate::clock::Clock;
 use crate::config::{self, Config};
+use crate::convert::theirs::Theirs;
 use crate::live::{Kind, Live, Seen};
 use crate::read::error::Notice;
 use crate::render::state::Negative as _;
@@ -220,7 +221,10 @@ fn explain_read(
             engine.step(now, inputs);
             let find = |name: Text| engine.explain_workload(now, namespace, &name);
             let Some(explanation) = gangs::names_of(name).find_map(find) else {
-                return refuse(console, &[unseen("workload", namespace, name, &forbidden)], UNDONE);
+                let told = |other: Theirs| other.told(namespace, name, &config.scheduler_name);
+                let none = || unseen("workload", namespace, name, &forbidden);
+                let error = live.theirs(namespace, name).map_or_else(none, told);
+                return refuse(console, &[error], UNDONE);
             };
             let no = explanation.negative();
             let explained = run::explained(explanation, now);

@@ -1,14 +1,16 @@
 //! Holds requests to a rate: `qps` and `burst` of the configuration, shared by several clients.
 //!
 //! Problem: under a low rate, what people look at (status, events) would stand before the binds
-//! that it tells of, and slow them.
+//! that it tells of, and evictions would stand behind thousands of binds. And a request that is
+//! given up while it waits must not have used up its part of the rate: with enough of them no
+//! request would ever leave again.
 //!
-//! Wanted: one rate for all; who is urgent waits for others who are urgent only; each class in the
-//! order in which it came.
+//! Wanted: one rate for all; binds and other effects in turns; what people look at after both; each
+//! lane in the order in which it came; who gives up waiting has cost nothing.
 //!
-//! There is one sequence of moments. An urgent request takes the next free one and waits for it.
-//! One that can wait takes none before it is there: it sleeps until then, and if urgent ones have
-//! taken it meanwhile, until the next. Moments that nobody took are kept, up to the burst.
+//! There is one sequence of moments, and nobody has one before it is there. The first of each lane
+//! sleeps until the next moment and takes it then, unless it is another lane's turn; those behind
+//! it wait for it to be gone. Moments that nobody took are kept, up to the burst.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,12 +24,26 @@ use tower::{Layer, Service};
 
 use crate::config::file::ClientConnection;
 
+/// How soon one looks again that let others go first: they go within that.
+const GLANCE: Duration = Duration::from_millis(1);
+
 /// A rate that all who hold a clone share; or none.
 #[derive(Clone, Debug, Default)]
 pub struct Bucket {
     rate: Option<Arc<Rate>>,
-    /// Its requests let others go first.
-    yields: bool,
+    lane: Lane,
+}
+
+/// Requests that are one behind the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Lane {
+    /// Binds; in turns with...
+    #[default]
+    Binds,
+    /// ...other effects.
+    Others,
+    /// They let both go first.
+    Yielding,
 }
 
 #[derive(Debug)]
@@ -36,10 +52,19 @@ struct Rate {
     between: Duration,
     /// How far requests may be ahead of that.
     ahead: Duration,
+    moments: Mutex<Moments>,
+    /// The lanes: who has it is the first.
+    lines: [Line<()>; 3],
+}
+
+#[derive(Debug)]
+struct Moments {
     /// The moment of the next request if all kept to the rate.
-    next: Mutex<Instant>,
-    /// Those that can wait, one behind the other.
-    line: Line<()>,
+    next: Instant,
+    /// How many wait in each lane.
+    waiting: [usize; 3],
+    /// Who went last of those that take turns.
+    last: Lane,
 }
 
 impl Bucket {
@@ -58,14 +83,20 @@ impl Bucket {
         let second = u32::try_from(milli.div_ceil(1_000)).unwrap_or(u32::MAX);
         let burst = u32::try_from(burst).ok().filter(|burst| *burst > 0).unwrap_or(second);
         let ahead = between.saturating_mul(burst - 1);
-        let next = Mutex::new(Instant::now());
-        let line = Line::new(());
-        Bucket { rate: Some(Arc::new(Rate { between, ahead, next, line })), yields: false }
+        let moments = Moments { next: Instant::now(), waiting: [0; 3], last: Lane::Others };
+        let lines = [Line::new(()), Line::new(()), Line::new(())];
+        let rate = Rate { between, ahead, moments: Mutex::new(moments), lines };
+        Bucket { rate: Some(Arc::new(rate)), lane: Lane::Binds }
+    }
+
+    /// The same rate, for requests that take turns with these.
+    pub fn in_turns(&self) -> Bucket {
+        Bucket { rate: self.rate.clone(), lane: Lane::Others }
     }
 
     /// The same rate, for requests that let all others go first.
     pub fn yielding(&self) -> Bucket {
-        Bucket { rate: self.rate.clone(), yields: true }
+        Bucket { rate: self.rate.clone(), lane: Lane::Yielding }
     }
 
     /// What the configuration says.
@@ -74,65 +105,74 @@ impl Bucket {
         Bucket::new(milli, settings.burst.unwrap_or(0))
     }
 
-    /// Takes the next free moment, at once.
-    fn take(&self) -> Wait {
-        match &self.rate {
-            None => Wait::None,
-            Some(rate) if self.yields => Wait::Line(rate.clone()),
-            Some(rate) => Wait::Until(rate.take()),
+    /// Whether requests may have to wait.
+    pub fn is_limited(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// Waits for a moment to send one request in. Who is dropped meanwhile has taken none.
+    pub async fn pass(&self) {
+        let Some(rate) = &self.rate else { return };
+        let came = Instant::now();
+        let _waits = Waits::of(rate, self.lane);
+        let _first = rate.lines[self.lane as usize].lock().await;
+        while let Err(again) = rate.take(self.lane, came) {
+            sleep_until(again).await;
         }
     }
 }
 
-/// What a request waits for.
-enum Wait {
-    None,
-    Until(Instant),
-    /// For its turn among those that can wait, and then for a moment that nobody else wants.
-    Line(Arc<Rate>),
+/// One that waits in a lane, until it is dropped.
+struct Waits<'a> {
+    rate: &'a Rate,
+    lane: Lane,
 }
 
-impl Wait {
-    async fn over(self) {
-        match self {
-            Wait::None => {}
-            Wait::Until(moment) => sleep_until(moment).await,
-            Wait::Line(rate) => {
-                let _turn = rate.line.lock().await;
-                while let Err(moment) = rate.take_now() {
-                    sleep_until(moment).await;
-                }
-            }
+impl Waits<'_> {
+    fn of(rate: &Rate, lane: Lane) -> Waits<'_> {
+        rate.moments.lock().waiting[lane as usize] += 1;
+        Waits { rate, lane }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.rate.moments.lock().waiting[self.lane as usize] -= 1;
+    }
+}
+
+impl Moments {
+    /// Whether this moment is another lane's.
+    fn is_anothers(&self, lane: Lane) -> bool {
+        let waits = |lane: Lane| self.waiting[lane as usize] > 0;
+        match lane {
+            Lane::Binds => self.last == Lane::Binds && waits(Lane::Others),
+            Lane::Others => self.last == Lane::Others && waits(Lane::Binds),
+            Lane::Yielding => waits(Lane::Binds) || waits(Lane::Others),
         }
     }
 }
 
 impl Rate {
-    /// Takes the next free moment; it may be past.
-    fn take(&self) -> Instant {
-        let mut next = self.next.lock();
-        let mine = (*next).max(Instant::now());
-        *next = mine + self.between;
-        self.early(mine)
-    }
-
-    /// Takes the next free moment if it is there already; else says when it will be, unless
-    /// others take it.
-    fn take_now(&self) -> Result<(), Instant> {
+    /// Takes the next moment for who came then, if it is there and no other lane's; else says when
+    /// to look again.
+    fn take(&self, lane: Lane, came: Instant) -> Result<(), Instant> {
         let now = Instant::now();
-        let mut next = self.next.lock();
-        let mine = (*next).max(now);
-        let moment = self.early(mine);
+        let mut moments = self.moments.lock();
+        // Who waited for it has it as of when it was there: timers that are late cost no rate.
+        let mine = moments.next.max(came);
+        let moment = mine.checked_sub(self.ahead).unwrap_or(now);
         if moment > now {
             return Err(moment);
         }
-        *next = mine + self.between;
+        if moments.is_anothers(lane) {
+            return Err(now + GLANCE);
+        }
+        moments.next = mine + self.between;
+        if lane != Lane::Yielding {
+            moments.last = lane;
+        }
         Ok(())
-    }
-
-    /// When the request of a moment may be sent.
-    fn early(&self, mine: Instant) -> Instant {
-        mine.checked_sub(self.ahead).unwrap_or_else(Instant::now)
     }
 }
 
@@ -166,13 +206,13 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let wait = self.bucket.take();
+        let bucket = self.bucket.clone();
         // The one that was polled ready is used; its clone waits for the next request. The call
         // itself begins after the wait, so that timeouts inside do not count it.
         let fresh = self.inner.clone();
         let mut ready = std::mem::replace(&mut self.inner, fresh);
         Box::pin(async move {
-            wait.over().await;
+            bucket.pass().await;
             ready.call(request).await
         })
     }
@@ -260,6 +300,49 @@ mod tests {
         // Timers of tokio are exact to a millisecond.
         for (at, (name, time)) in (0_u128..).zip(passed) {
             assert!((20 * at..=20 * at + 1).contains(&time), "{name} at {time} ms");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn binds_and_other_effects_take_turns() {
+        let binds = Bucket::new(50_000, 1);
+        let others = binds.in_turns();
+        let came = ["bind 1", "bind 2", "bind 3", "bind 4"].map(|name| (name, binds.clone()));
+        let came =
+            came.into_iter().chain(["other 1", "other 2"].map(|name| (name, others.clone())));
+        let passed = order(came.collect()).await;
+        let names: Vec<&str> = passed.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["bind 1", "other 1", "bind 2", "other 2", "bind 3", "bind 4"]);
+        for (at, (name, time)) in (0_u128..).zip(passed) {
+            assert!((20 * at..=20 * at + 1).contains(&time), "{name} at {time} ms");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_burst_nobody_waits_for_another_lane() {
+        let binds = Bucket::new(1_000, 6);
+        let lanes = [binds.clone(), binds.in_turns(), binds.yielding()];
+        let came = (0..6).map(|at| ("one", lanes[at % 3].clone())).collect();
+        let late = order(came).await.into_iter().filter(|(_, time)| *time > 10).count();
+        assert_eq!(late, 0, "all of it was there");
+        assert_eq!(times(binds, 1).await, [1_000], "and all of it is used up");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_that_give_up_waiting_have_taken_nothing() {
+        let bucket = Bucket::new(10_000, 1);
+        for lane in [bucket.clone(), bucket.in_turns(), bucket.yielding()] {
+            let begun = Instant::now();
+            lane.pass().await;
+            let pass = |bucket: Bucket| async move { bucket.pass().await };
+            let waiting: Vec<_> = (0..500).map(|_| tokio::spawn(pass(lane.clone()))).collect();
+            tokio::task::yield_now().await;
+            waiting.iter().for_each(|one| one.abort());
+            for one in waiting {
+                assert!(one.await.is_err(), "it was given up");
+            }
+            assert_eq!(times(lane, 2).await, [100, 200]);
+            assert!(begun.elapsed() <= Duration::from_millis(301), "{:?}", begun.elapsed());
         }
     }
 

@@ -8,9 +8,9 @@
 //! handshakes; low-priority writes have their own, and each request of the lease. A connection that
 //! died in silence is given up within seconds: by pings on HTTP/2, by a timeout for each request of
 //! the lease. No client here sends anything twice: who asked decides that.
-//! `qps` and `burst` of the configuration hold for all writes together, binds and other effects
-//! before what people look at; never for the lease, whose loss would cost more than its one small
-//! request, nor for watches.
+//! `qps` and `burst` of the configuration hold for all writes together, binds and other effects in
+//! turns and before what people look at; never for the lease, whose loss would cost more than its
+//! one small request, nor for watches.
 //!
 //! - `transport` builds the clients; `scout` keeps bursts from making a
 //!   connection for each request; [`bucket`] holds requests to a rate; [`fence`] stops what has not
@@ -46,6 +46,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 /// How long one request for the lease may take: less than what is left of it when it is sent.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Where a pod finds the token of its service account; only the connection of a pod to the cluster
+/// that it runs in uses it.
+const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
 /// Which cluster flags of the command line name; what they leave out the configuration says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
@@ -58,11 +62,14 @@ pub struct Target {
 /// One client for each kind of traffic.
 #[derive(Clone)]
 pub struct Clients {
-    /// Lists and watches: HTTP/2 on a connection of its own for each kind; no limits, nothing
-    /// sent twice.
+    /// Lists and watches: HTTP/2 on a connection of its own for each kind that is watched; no
+    /// limits, nothing sent twice.
     pub watches: Client,
-    /// Binds and other writes that matter: HTTP/2.
+    /// Binds and other writes that matter: HTTP/2. Nothing waits in it: who sends passes the rate
+    /// first, so that it knows when a request has left.
     pub writes: Client,
+    /// The rate of all writes but the lease's; `low` and `events` keep to it by themselves.
+    pub rate: Bucket,
     /// What people look at: HTTP/2 on a connection of its own.
     pub low: Client,
     /// Events, for which nobody waits: the same.
@@ -73,6 +80,8 @@ pub struct Clients {
     pub fence: Fence,
     /// The namespace that the kubeconfig or the service account names.
     pub namespace: String,
+    /// It is that of the pod in which we run.
+    pub in_pod: bool,
     /// Where the cluster is.
     pub server: http::Uri,
 }
@@ -94,12 +103,14 @@ impl Clients {
         let writes = |bucket: &Bucket| transport::writes(config, (bucket, &fence), REQUEST_TIMEOUT);
         Ok(Clients {
             watches: transport::reads(config, READ_TIMEOUT)?,
-            writes: writes(bucket)?,
+            writes: writes(&Bucket::unlimited())?,
+            rate: bucket.clone(),
             low: writes(&bucket.yielding())?,
             events: writes(&bucket.yielding())?,
             lease: transport::lone(config, LEASE_TIMEOUT)?,
             fence,
             namespace: config.default_namespace.clone(),
+            in_pod: config.auth_info.token_file.as_deref() == Some(POD_TOKEN),
             server: config.cluster_url.clone(),
         })
     }

@@ -73,8 +73,8 @@ pub fn writes(
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
-/// A client of which the watches of each path have a connection of their own, and all other reads
-/// share one; each has `timeout` until its answer begins.
+/// A client of which the watches of each path have a connection of their own, and so does what is
+/// read beside them; all other reads share one. Each has `timeout` until its answer begins.
 pub fn reads(config: &Config, timeout: Duration) -> kube::Result<Client> {
     let connector = connector(config, &Fence::default(), Versions::All)?;
     let fresh = Arc::new(move || transport(OF_WATCHES, connector.clone()));
@@ -180,7 +180,8 @@ where
 }
 
 /// Sends each watch on a transport of its own. There is one for each path that is watched, and
-/// paths are kinds: they are few, and stay.
+/// paths are kinds: they are few, and stay. What else is read of a kind goes there, too: on HTTP/2
+/// that is the watch's connection, and its answer shows that this is alive.
 struct Apart<C, F> {
     fresh: Arc<F>,
     watches: Arc<Mutex<BTreeMap<String, Transport<C, Body>>>>,
@@ -209,12 +210,12 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if !is_watch(request.uri()) {
-            return self.others.call(request);
-        }
         let path = request.uri().path();
         let mut watches = self.watches.lock();
         if !watches.contains_key(path) {
+            if !is_watch(request.uri()) {
+                return self.others.call(request);
+            }
             watches.insert(path.to_owned(), (self.fresh)());
         }
         watches.get_mut(path).expect("it is there").call(request)

@@ -24,7 +24,8 @@ pub struct CapstanConfiguration {
     /// Ignored.
     #[serde(skip_serializing)]
     pub metadata: BTreeMap<String, Value>,
-    /// Pods that name this scheduler are ours. Default `capstan`.
+    /// Pods that name this scheduler are ours, and so are Workloads that bear it as a label.
+    /// Several in one cluster need names and queues of their own. Default `capstan`.
     pub scheduler_name: Option<String>,
     /// API groups whose queue objects are read. Default `[capstan.sh]`.
     pub quota_apis: Option<Vec<QuotaApiName>>,
@@ -398,16 +399,17 @@ pub struct Reservations {
     pub learn_run_times: Option<bool>,
 }
 
-/// Eviction of workloads whose pods do not come up. A pod counts once it is running.
+/// Eviction of workloads whose pods do not come up. A pod counts while it is running and ready; one
+/// that runs and of whose readiness nothing is known counts as well.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WaitForPodsReady {
     /// Default true once `waitForPodsReady` is present.
     pub enable: Option<bool>,
-    /// Time until enough pods are running. Default 5m.
+    /// Time until enough pods are ready. Default 5m.
     pub timeout: Option<GoDuration>,
-    /// How long a gang may run with fewer members than its minimum before it is stopped whole and
-    /// queues again. Default `timeout`, and 5m without either; 0s: any time.
+    /// How long a gang that runs may lack members of its minimum, or have them unready, before it
+    /// is stopped whole and queues again. Default `timeout`, and 5m without either; 0s: any time.
     pub recovery_timeout: Option<GoDuration>,
     /// One workload at a time until it has started. Default false.
     pub block_admission: Option<bool>,
@@ -487,7 +489,8 @@ pub struct LeaderElection {
     pub resource_lock: Option<String>,
     /// Name of the lease. Default the scheduler's name.
     pub resource_name: Option<String>,
-    /// Namespace of the lease. Default our own.
+    /// Namespace of the lease. Default that of our own pod; outside a cluster `capstan-system`
+    /// where there is such a namespace, else that of the kubeconfig.
     pub resource_namespace: Option<String>,
 }
 

@@ -62,8 +62,9 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
     gates_of(&file, &mut policy.rules, &mut errors);
     durations(&file, &mut errors);
     let scheduler_name = file.scheduler_name.as_deref().unwrap_or("capstan");
-    if scheduler_name.is_empty() || scheduler_name.contains(char::is_whitespace) {
-        let problem = "must be a name such as capstan";
+    // Workloads bear it as a label.
+    if scheduler_name.is_empty() || !selector::is_label_value(scheduler_name) {
+        let problem = "must be a name such as capstan, and fit a label";
         errors.push(("schedulerName".to_owned(), problem.to_owned()));
     }
     lease(&file, scheduler_name, &mut errors);

@@ -226,7 +226,12 @@ impl Owner {
     pub fn shapes(&self) -> impl Iterator<Item = (&Arc<PodShape>, Option<&str>)> {
         let job = self.job().map(|job| (&job.shape, job.scheduler.as_deref()));
         let roles = self.gang().into_iter().flat_map(|gang| &gang.says.roles);
-        job.into_iter().chain(roles.map(|role| (&role.shape, role.scheduler.as_deref())))
+        let roles = roles.flat_map(|role| {
+            let apart = role.apart.iter().map(|job| &job.shape);
+            let shapes = std::iter::once(&role.shape).chain(apart);
+            shapes.map(move |shape| (shape, role.scheduler.as_deref()))
+        });
+        job.into_iter().chain(roles)
     }
 
     /// RuntimeClasses of its pods.

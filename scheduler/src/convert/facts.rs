@@ -14,7 +14,7 @@ use capstan_core::time::Time;
 
 use super::devices::{Claimant, PodClaimDraft};
 use super::directory::{Directory, Owner};
-use super::gang::GangDraft;
+use super::gang::{Alike, GangDraft, Role};
 use super::group::{GroupDraft, GroupSays};
 use super::job::JobDraft;
 use super::marks::Marks;
@@ -120,7 +120,7 @@ impl Facts<'_> {
             directory: self.directory,
             job: None,
         };
-        let part = Gang::above_job(&above, self.directory).is_some();
+        let part = Gang::above_job(&above, &job.name, self.directory).is_some();
         let group = gangs::group_of(&member, &mut ignored).or_else(|| match part {
             true => gangs::owner::resolve(&member, &mut ignored),
             false => None,
@@ -147,8 +147,10 @@ impl Facts<'_> {
             pod_sets: vec![OwnerPodSet {
                 name: self.shared.texts.text("main"),
                 count,
+                before: 0,
                 shape,
                 roles: None,
+                late: None,
             }],
             min_member,
             ended: job.succeeded,
@@ -157,6 +159,7 @@ impl Facts<'_> {
             admitted: job.admitted.clone(),
             eviction: job.eviction.clone(),
             requeued: job.requeued.clone(),
+            held: None,
         }
     }
 
@@ -165,17 +168,20 @@ impl Facts<'_> {
         owner.kind.row().suspend?;
         let above = self.directory.above(&owner.namespace, owner.owner.as_ref());
         let topmost = above.first().is_none_or(|owner| owner.gang().is_none());
-        let gang = Gang::of(owner, self.directory).filter(|gang| topmost && gang.of.whole())?;
-        // Who places a part of it only must not stop the rest.
-        if gang.mixed(&self.directory.scheduler) {
+        let gang = Gang::of(owner, self.directory).filter(|gang| topmost && gang.whole())?;
+        // Who places a part of it only must not stop the rest, nor start it.
+        let directory = self.directory;
+        let scheduler = &directory.scheduler;
+        let held = gang.held(scheduler).filter(|_| gang.mixed(scheduler));
+        if held.is_some() && !owner.says.suspended {
             return None;
         }
         let chain = gang.chain(&above);
         let mut ignored = owner.ignored.clone();
         let asked = wishes::read(&chain, &mut ignored);
-        let ended = gang.ended(self.directory);
-        let min_member = gang.least(&chain, ended, &mut ignored);
+        let ended = gang.ended(directory).saturating_add(gang.submitted(directory));
         let (count, here) = (gang.count(), owner.elsewhere.is_none());
+        let made = here && count <= MEMBERS_MAX;
         let member = Member {
             namespace: &owner.namespace,
             name: &owner.name,
@@ -189,8 +195,15 @@ impl Facts<'_> {
             job: None,
         };
         let member_of = gangs::group_of(&member, &mut ignored);
+        let min_member = match made && member_of.is_none() {
+            // Those of others will never be members here.
+            _ if held.is_some() => 1,
+            true => gang.least_of_all(&chain, ended, &mut ignored),
+            // Nothing is kept for pods of it that come late.
+            false => gang.least(&chain, ended, &mut ignored),
+        };
         let (pod_sets, priority, never_preempts) =
-            self.roles(&gang, (min_member, here && count <= MEMBERS_MAX), (&chain[1..], &asked));
+            self.roles(&gang, (ended, made), (&chain, &asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
         let queued = wishes.queue.is_some() || owner.marked;
@@ -202,10 +215,7 @@ impl Facts<'_> {
             namespace: owner.namespace.clone(),
             name: owner.name.clone(),
             created: owner.created.unwrap_or(start),
-            ours: gang.of.ours(&self.directory.scheduler)
-                && here
-                && (!suspended || queued)
-                && count <= MEMBERS_MAX,
+            ours: (gang.of.ours(scheduler) || held.is_some()) && made && (!suspended || queued),
             suspended,
             incarnation: owner.incarnation.saturating_add(gang.of.says.restarts),
             finished: owner.says.finished.clone(),
@@ -220,31 +230,48 @@ impl Facts<'_> {
             admitted: owner.admitted.clone(),
             eviction: owner.eviction.clone(),
             requeued: owner.requeued.clone(),
+            held,
         })
     }
 
-    /// Pod sets of a gang of which so many must run together, its priority, and whether it never
-    /// preempts.
+    /// Pod sets of a gang of which so many members ended, those that come late behind the others,
+    /// its priority, and whether it never preempts.
     fn roles(
         &mut self,
         gang: &Gang<'_>,
-        (least, made): (u32, bool),
-        (owners, asked): (&[&Marks], &Asked),
+        (ended, made): (u32, bool),
+        (chain, asked): (&[&Marks], &Asked),
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
-        for role in gang.together() {
-            let of = (&gang.of.namespace, false);
-            let shape = self.with_ranges(&role.shape, of, Some(&role.contents));
-            let shape = self.with_runtime(&shape, role.runtime.as_deref());
+        let namespace = &gang.of.namespace;
+        let (owners, submitted) = (&chain[1..], gang.submitted(self.directory));
+        let least = gang.least(chain, ended.saturating_sub(submitted), &mut Vec::new());
+        let comes_late = gang.comes_late();
+        let mut roles: Vec<&Role> = gang.members().collect();
+        roles.sort_by_key(|role| gang.is_late(role));
+        if gang.mixed(&self.directory.scheduler) {
+            roles.retain(|role| role.scheduler.as_deref() == Some(&*self.directory.scheduler));
+        }
+        for role in roles {
             let marks: Vec<&Marks> = [&[&*role.template][..], owners].concat();
-            let set_group = wishes::set_group(&marks);
-            let shape = with_asked(&shape, &Asked { set_group, ..asked.clone() }, self.shared);
+            let asked = Asked { set_group: wishes::set_group(&marks), ..asked.clone() };
             let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
-            let shape = self.seen_by_others(&shape, (&gang.of.namespace, &role.labels), ours);
-            let shape = self.with_template_claims(shape, &role.claims, &gang.of.namespace);
-            let count = if made { role.count() } else { 0 };
+            let named = comes_late || wishes::per_pod_set(&marks);
+            let done = gang.is_late(role).then(|| role.done.saturating_add(submitted));
             let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
-            sets.push(OwnerPodSet { name: role.name.clone(), count, shape, roles });
+            for Alike { name, labels, shape, before, count } in role.kinds() {
+                let shape = self.with_ranges(shape, (namespace, false), Some(&role.contents));
+                let shape = self.with_runtime(&shape, role.runtime.as_deref());
+                let shape = with_asked(&shape, &asked, self.shared);
+                let shape = self.seen_by_others(&shape, (namespace, labels), ours);
+                let shape = self.with_template_claims(shape, &role.claims, namespace);
+                let shape = self.in_set(shape, named.then_some(&role.name));
+                let count = if made { count } else { 0 };
+                // Pods of the sets before end first.
+                let late = done.map(|done| done.saturating_sub(before));
+                let roles = roles.clone();
+                sets.push(OwnerPodSet { name, count, before, shape, roles, late });
+            }
             let (of_role, never_preempts) = self.rank(&role.ranked);
             priority = priority.max(of_role);
             never |= never_preempts;
@@ -301,7 +328,7 @@ impl Facts<'_> {
             uid: pod.uid.clone(),
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
-            shape,
+            shape: self.in_its_set(shape, pod, &above, &wishes),
             holds: pod.holds.clone(),
             stays: pod.stays(),
             ours,
@@ -311,7 +338,7 @@ impl Facts<'_> {
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,
-            indexed: gangs::is_indexed(&pod.labels),
+            rank: gangs::rank(&pod.labels, member.job.map(|run| run.job)),
             created: pod.created.unwrap_or(start),
             bound_at: pod.bound_at,
             ended_at: pod.ended_at(),
@@ -368,7 +395,8 @@ impl Facts<'_> {
         let above = self.directory.above(owner.namespace(), owner.owner());
         let scheduler = &self.directory.scheduler;
         let ours = owner.gang().is_some_and(|gang| {
-            Gang::of(gang, self.directory).is_some_and(|gang| gang.of.ours(scheduler))
+            let gang = Gang::of(gang, self.directory);
+            gang.is_some_and(|gang| gang.of.ours(scheduler) || gang.mixed(scheduler))
         });
         let (own, elsewhere) = (owner.known(), owner.gang().and_then(|it| it.elsewhere.as_ref()));
         if let Some(by) = elsewhere.filter(|_| ours) {
@@ -401,7 +429,8 @@ impl Facts<'_> {
             let above = self.directory.above(&gang.namespace, gang.owner.as_ref());
             let below = above.first().is_some_and(|owner| owner.gang().is_some());
             let over = gang.says.suspended || gang.says.finished.is_some();
-            let played = gang.kind.row().suspend.is_some() && gang.whole();
+            let whole = gang.whole() || gang.as_one();
+            let played = gang.kind.row().suspend.is_some() && whole;
             if !below && !over && !played && !present.contains(&gang.uid) {
                 remarks.on_unplayed(gang, &self.directory.scheduler);
             }

@@ -7,26 +7,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, EvictionNote, OwnerEnd, PodShape, RequeueNote, Text,
+    BindingNote, EvictionNote, OwnerEnd, PodShape, RequeueNote, Text, Wishes,
 };
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::devices::PodClaimDraft;
+use super::directory::Owner;
+use super::facts::Facts;
 use super::marks::{self, Marks, OwnerName};
-use super::pod::{self, Ranked};
+use super::pod::{self, PodDraft, Ranked};
 use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::Holder;
-use super::{Refusal, devices, neighbours, note, requests, storage, time};
+use super::{Refusal, devices, neighbours, note, requests, selector, storage, time};
 use crate::api::keys;
 use crate::api::meta::SlimMeta;
 use crate::api::pod::{PodStatus, PodTemplate};
 use crate::gangs;
 use crate::gangs::fields::{Fields, Part};
 use crate::gangs::kinds::Kind;
+use crate::gangs::owner::Gang;
 use crate::read::decode;
 
 /// An owner that waits for its own owners and classes.
@@ -136,6 +139,8 @@ pub struct Role {
     pub quorum: Quorum,
     /// Labels of its pods.
     pub labels: Pairs,
+    /// The pods of each of its Jobs, where these differ in more than their names; else none.
+    pub apart: Vec<OfJob>,
     /// Our labels and annotations on its template.
     pub template: Arc<Marks>,
     /// Who schedules its pods.
@@ -152,6 +157,30 @@ pub struct Role {
     pub ranked: Ranked,
 }
 
+/// Pods of one Job of a role, some term of which reads what tells its Jobs apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfJob {
+    /// Their labels.
+    pub labels: Pairs,
+    /// Their shape.
+    pub shape: Arc<PodShape>,
+}
+
+/// Pods of a role that are of one kind.
+#[derive(Clone, Debug)]
+pub struct Alike<'a> {
+    /// What they are called together.
+    pub name: Text,
+    /// Their labels.
+    pub labels: &'a Pairs,
+    /// Their shape.
+    pub shape: &'a Arc<PodShape>,
+    /// Pods of the role before them.
+    pub before: u32,
+    /// How many they are.
+    pub count: u32,
+}
+
 /// With whom the pods of a role start. Pods that are only made once others run must not be waited
 /// for by those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +189,8 @@ pub enum Quorum {
     Together,
     /// They join those once those run.
     Late,
-    /// By themselves: a gang of their own.
+    /// By themselves: a gang of their own. Of an owner that starts as one they join it once others
+    /// run.
     Apart,
 }
 
@@ -214,9 +244,21 @@ impl GangDraft {
         !self.says.roles.is_empty() && !self.says.roles.iter().any(apart)
     }
 
+    /// Whether it starts, or was started by us, as one, whatever the order of its pods is.
+    pub fn as_one(&self) -> bool {
+        self.says.suspended || self.admitted.is_some()
+    }
+
     /// Whether its pods name this scheduler.
     pub fn ours(&self, scheduler: &str) -> bool {
         self.says.roles.iter().all(|role| role.scheduler.as_deref() == Some(scheduler))
+    }
+
+    /// Whether it is work of this scheduler before there is any pod of it.
+    pub fn waits_for(&self, scheduler: &str) -> bool {
+        let ours = |role: &Role| role.scheduler.as_deref() == Some(scheduler);
+        let any = self.says.suspended && self.says.roles.iter().any(ours);
+        any || (self.whole() || self.as_one()) && self.ours(scheduler)
     }
 
     /// Whether all its pods are known to name this scheduler, before there is any.
@@ -261,6 +303,47 @@ impl GangDraft {
 }
 
 impl Role {
+    /// Tells its Jobs apart by labels that each of them gives to its pods.
+    pub fn tell_apart(
+        &mut self,
+        (template, namespace): (Part<'_>, &Text),
+        of_jobs: &[[(&str, String); 4]],
+        shared: &mut Shared,
+    ) {
+        let found: Result<PodTemplate, _> = decode::lenient(template.value);
+        let Ok(found) = found else { return };
+        for added in of_jobs {
+            let mut labels = self.labels.to_vec();
+            for (key, value) in added {
+                if labels.iter().all(|(known, _)| **known != **key) {
+                    labels.push((shared.texts.text(key), shared.texts.text(value)));
+                }
+            }
+            labels.sort();
+            let labels = shared.labels.list(&labels);
+            let neighbours = neighbours::of(&found.spec, namespace, &labels);
+            let shape = PodShape { neighbours, ..PodShape::clone(&self.shape) };
+            self.apart.push(OfJob { labels, shape: shared.shapes.of(shape) });
+        }
+    }
+
+    /// Its pods, those together that are of one kind.
+    pub fn kinds(&self) -> Vec<Alike<'_>> {
+        if self.apart.is_empty() {
+            let (name, count) = (self.name.clone(), self.count());
+            let (labels, shape) = (&self.labels, &self.shape);
+            return vec![Alike { name, labels, shape, before: 0, count }];
+        }
+        let jobs = self.apart.iter().zip(0_u32..).map(|(job, at)| Alike {
+            name: format!("{}-{at}", self.name).into(),
+            labels: &job.labels,
+            shape: &job.shape,
+            before: at.saturating_mul(self.pods),
+            count: self.pods,
+        });
+        jobs.collect()
+    }
+
     /// Pods in all.
     pub fn count(&self) -> u32 {
         self.jobs.saturating_mul(self.pods)
@@ -276,10 +359,11 @@ impl Role {
         self.least.min(self.first())
     }
 
-    /// A role with one group of so many pods, all of which must run.
+    /// A role with one group of so many pods, all of which must run. Its controller adds labels to
+    /// those of its template: none of these is known where its value is empty.
     pub fn of(
         name: &str,
-        (template, namespace): (Part<'_>, &Text),
+        (template, namespace, added): (Part<'_>, &Text, &[(&str, &str)]),
         count: u32,
         shared: &mut Shared,
     ) -> Result<Role, Vec<Refusal>> {
@@ -297,7 +381,12 @@ impl Role {
         pod::refuse(&found.spec, &template.path_of("spec"))?;
         let mut shape = pod::shape(&found.spec);
         shape.requests = requests::of_pod(&found.spec, &PodStatus::default()).effective();
-        let labels = shared.labels_of(found.metadata.labels.as_ref());
+        selector::add_default_tolerations(&mut shape.tolerations);
+        let mut labels = found.metadata.labels.clone().unwrap_or_default();
+        for (key, value) in added.iter().filter(|(_, value)| !value.is_empty()) {
+            labels.entry((*key).to_owned()).or_insert_with(|| (*value).to_owned());
+        }
+        let labels = shared.labels_of(Some(&labels));
         shape.neighbours = neighbours::of(&found.spec, namespace, &labels);
         let holder = Holder { namespace, pod: None };
         shape.volumes = storage::of_pod(&found.spec.volumes, &holder, shared);
@@ -313,6 +402,7 @@ impl Role {
             done: 0,
             quorum: Quorum::Together,
             labels,
+            apart: Vec::new(),
             template: shared.marks_of_pod(&found.metadata, &found.spec),
             scheduler: found.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
             shape: shared.shapes.of(shape),
@@ -321,6 +411,34 @@ impl Role {
             claims: devices::of_pod(&found.spec, None, shared),
             ranked: Ranked::of(&found.spec, shared),
         })
+    }
+}
+
+impl Facts<'_> {
+    /// The shape of a pod with the name of its pod set, where those of its owner are told apart.
+    pub(super) fn in_its_set(
+        &mut self,
+        shape: Arc<PodShape>,
+        pod: &PodDraft,
+        above: &[&Owner],
+        wishes: &Wishes,
+    ) -> Arc<PodShape> {
+        let gang = Gang::above(above, self.directory);
+        let gang = gang.filter(|gang| gang.comes_late() || wishes.topology.per_pod_set);
+        let of_job = pod.owner.as_deref().is_some_and(|owner| &*owner.kind == "Job");
+        let role = gang.and_then(|gang| gang.role_of(&pod.labels, of_job));
+        self.in_set(shape, role.map(|role| &role.name))
+    }
+
+    /// A shape with the name of a pod set.
+    pub(super) fn in_set(&mut self, shape: Arc<PodShape>, set: Option<&Text>) -> Arc<PodShape> {
+        match set {
+            Some(set) => {
+                let own = PodShape { pod_set: Some(set.clone()), ..PodShape::clone(&shape) };
+                self.shared.shapes.of(own)
+            }
+            None => shape,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};
-use super::{Refusal, devices, neighbours, note, requests, time};
+use super::{Refusal, devices, neighbours, note, requests, selector, time};
 use crate::api::job::Job;
 use crate::api::keys;
 use crate::api::pod::{PodStatus, is_true};
@@ -91,6 +91,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
     let mut ignored = Vec::new();
     let mut shape = pod::shape(&template.spec);
     shape.requests = requests::of_pod(&template.spec, &PodStatus::default()).effective();
+    selector::add_default_tolerations(&mut shape.tolerations);
     let namespace = shared.texts.text(marks::namespace(meta));
     let uid = marks::uid(meta, "job");
     let labels = labels(job, &uid, shared);

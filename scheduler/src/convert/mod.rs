@@ -31,6 +31,7 @@ pub mod runtime;
 pub mod selector;
 pub mod sharing;
 pub mod storage;
+pub mod theirs;
 
 #[cfg(test)]
 mod tests;

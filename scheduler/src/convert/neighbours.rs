@@ -1,7 +1,8 @@
 //! What pods want of the pods around them: pod affinity, topology spread, and which labels matter.
 //!
-//! Decides what depends on the pod alone: its own namespace where a term names none, and
-//! `matchLabelKeys` of spread constraints (those of affinity an API server has merged). Labels
+//! Decides what depends on the pod alone: its own namespace where a term names none, and what
+//! `matchLabelKeys` and `mismatchLabelKeys` mean with its labels (an API server merges those of
+//! pods, and leaves templates as they are). Labels
 //! that no selector in the cluster reads are left out of what the engine is told, so that pods
 //! which differ in nothing else stay one kind; [`Relevance`] knows which are read. A key counts
 //! from the first pod that names it until the process ends: labels that nobody reads any more
@@ -32,7 +33,7 @@ const NAMESPACES_MAX: usize = 8;
 pub fn of(spec: &PodSpec, namespace: &Text, labels: &[(Text, Text)]) -> Option<Arc<Neighbours>> {
     let (near, apart) = (&spec.affinity.pod_affinity, &spec.affinity.pod_anti_affinity);
     let terms = |list: &[full::PodAffinityTerm]| -> Vec<PeerTerm> {
-        list.iter().map(|term| peer_term(term, namespace)).collect()
+        list.iter().map(|term| peer_term(term, namespace, labels)).collect()
     };
     let mut preferred = Vec::new();
     for (list, sign) in [
@@ -41,7 +42,7 @@ pub fn of(spec: &PodSpec, namespace: &Text, labels: &[(Text, Text)]) -> Option<A
     ] {
         preferred.extend(list.iter().filter(|it| it.weight > 0).map(|it| PreferredPeers {
             weight: sign * it.weight.min(WEIGHT_MAX),
-            term: peer_term(&it.pod_affinity_term, namespace),
+            term: peer_term(&it.pod_affinity_term, namespace, labels),
         }));
     }
     let constraints = spec.topology_spread_constraints.iter();
@@ -54,7 +55,7 @@ pub fn of(spec: &PodSpec, namespace: &Text, labels: &[(Text, Text)]) -> Option<A
     (wants != Neighbours::default()).then(|| Arc::new(wants))
 }
 
-fn peer_term(term: &full::PodAffinityTerm, namespace: &Text) -> PeerTerm {
+fn peer_term(term: &full::PodAffinityTerm, namespace: &Text, own: &[(Text, Text)]) -> PeerTerm {
     let named = term.namespaces.as_deref().unwrap_or_default();
     let mut namespaces: Vec<Text> = named.iter().map(|name| name.as_str().into()).collect();
     if namespaces.is_empty() && term.namespace_selector.is_none() {
@@ -62,10 +63,15 @@ fn peer_term(term: &full::PodAffinityTerm, namespace: &Text) -> PeerTerm {
     }
     namespaces.sort_unstable();
     namespaces.dedup();
+    let mut labels = term.label_selector.as_ref().map(label_selector);
+    if let Some(labels) = &mut labels {
+        merge(labels, (&term.match_label_keys, Operator::In), own);
+        merge(labels, (&term.mismatch_label_keys, Operator::NotIn), own);
+    }
     let peers = PeerSelector {
         namespaces,
         namespace_selector: term.namespace_selector.as_ref().map(label_selector),
-        labels: term.label_selector.as_ref().map(label_selector),
+        labels,
     };
     PeerTerm { key: term.topology_key.as_str().into(), peers }
 }
@@ -73,14 +79,7 @@ fn peer_term(term: &full::PodAffinityTerm, namespace: &Text) -> PeerTerm {
 fn spread(constraint: &full::TopologySpreadConstraint, own: &[(Text, Text)]) -> Spread {
     let mut labels = constraint.label_selector.as_ref().map(label_selector);
     if let Some(labels) = &mut labels {
-        let keys = constraint.match_label_keys.iter().flatten();
-        let had = keys.filter_map(|key| own.iter().find(|(own, _)| **own == **key));
-        let wanted = |(key, value): &(Text, Text)| Requirement {
-            key: key.clone(),
-            operator: Operator::In,
-            values: vec![value.clone()],
-        };
-        labels.extend(had.map(wanted));
+        merge(labels, (&constraint.match_label_keys, Operator::In), own);
     }
     let policy = |policy: &Option<String>, default: bool| match policy.as_deref() {
         Some("Honor") => true,
@@ -95,6 +94,22 @@ fn spread(constraint: &full::TopologySpreadConstraint, own: &[(Text, Text)]) -> 
         required: constraint.when_unsatisfiable != "ScheduleAnyway",
         honors_affinity: policy(&constraint.node_affinity_policy, true),
         honors_taints: policy(&constraint.node_taints_policy, false),
+    }
+}
+
+/// Adds to a selector that pods have, or have not, a pod's own values of some labels: none of those
+/// that it lacks, and none where an API server did so.
+fn merge(
+    labels: &mut LabelSelector,
+    (keys, operator): (&Option<Vec<String>>, Operator),
+    own: &[(Text, Text)],
+) {
+    let keys = keys.iter().flatten();
+    for (key, value) in keys.filter_map(|key| own.iter().find(|(own, _)| **own == **key)) {
+        if labels.iter().all(|known| known.key != *key || known.operator != operator) {
+            let (key, values) = (key.clone(), vec![value.clone()]);
+            labels.push(Requirement { key, operator, values });
+        }
     }
 }
 
@@ -240,6 +255,37 @@ mod tests {
     fn a_term_without_namespaces_means_its_own() {
         let wants = shape(anti("app"), &[]).neighbours.expect("a term");
         assert_eq!(wants.anti_affinity[0].peers.namespaces, ["ns".into()]);
+    }
+
+    #[test]
+    fn keys_of_terms_mean_the_pods_own_values() {
+        let term = |expressions: serde_json::Value| {
+            serde_json::json!({"affinity": {"podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{
+                    "topologyKey": "zone",
+                    "labelSelector": {"matchLabels": {"app": "x"}, "matchExpressions": expressions},
+                    "matchLabelKeys": ["job", "absent"],
+                    "mismatchLabelKeys": ["try"],
+                }],
+            }}})
+        };
+        let labels = [("app", "x"), ("job", "j"), ("try", "2")];
+        let of_template = shape(term(serde_json::json!([])), &labels);
+        let wants = of_template.neighbours.as_ref().expect("a term");
+        let selects = wants.affinity[0].peers.labels.as_ref().expect("a selector");
+        let means = |key: &str, operator, value: &str| Requirement {
+            key: key.into(),
+            operator,
+            values: vec![value.into()],
+        };
+        let own = [means("job", Operator::In, "j"), means("try", Operator::NotIn, "2")];
+        assert_eq!(selects[..], [&[means("app", Operator::In, "x")][..], &own].concat());
+        // As an API server has merged them into a pod.
+        let merged = serde_json::json!([
+            {"key": "job", "operator": "In", "values": ["j"]},
+            {"key": "try", "operator": "NotIn", "values": ["2"]},
+        ]);
+        assert_eq!(shape(term(merged), &labels), of_template);
     }
 
     #[test]

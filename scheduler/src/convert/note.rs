@@ -22,7 +22,14 @@ use crate::quantity::Quantity;
 /// Reads the binding annotations of a pod; `None`: it has none.
 pub fn binding(marks: &Marks, shared: &mut Shared, ignored: &mut Vec<Text>) -> Option<BindingNote> {
     let annotations = &marks.annotations;
-    let ours = [keys::WORKLOAD, keys::CLUSTER_QUEUE, keys::FLAVORS, keys::ADMITTED_AT, keys::PRICE];
+    let ours = [
+        keys::WORKLOAD,
+        keys::CLUSTER_QUEUE,
+        keys::FLAVORS,
+        keys::ADMITTED_AT,
+        keys::PRICE,
+        keys::BEGAN_WITH,
+    ];
     if !ours.iter().any(|key| annotations.contains_key(*key)) {
         return None;
     }
@@ -45,6 +52,9 @@ pub fn binding(marks: &Marks, shared: &mut Shared, ignored: &mut Vec<Text>) -> O
     read(keys::PRICE, "a price such as 12.25", &mut |text| {
         price(text).map(|price| note.price = Some(price)).is_some()
     });
+    read(keys::BEGAN_WITH, "a number above 0", &mut |text| {
+        count(text).map(|members| note.began_with = Some(members)).is_some()
+    });
     Some(note)
 }
 
@@ -61,6 +71,10 @@ fn stamp(text: &str) -> Option<Time> {
 fn price(text: &str) -> Option<MicroUsd> {
     let quantity = Quantity::parse(text)?;
     (!quantity.is_negative()).then(|| quantity.dollars())
+}
+
+fn count(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|count: &u32| *count > 0)
 }
 
 /// What is said of a value that was ignored.
@@ -95,6 +109,9 @@ pub fn annotations(note: &BindingNote) -> BTreeMap<String, String> {
     if let Some(price) = note.price {
         all.insert(keys::PRICE.to_owned(), dollars(price));
     }
+    if let Some(members) = note.began_with {
+        all.insert(keys::BEGAN_WITH.to_owned(), members.to_string());
+    }
     all
 }
 
@@ -125,6 +142,8 @@ struct Admitted {
     admitted_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     price: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    began_with: Option<u32>,
 }
 
 /// Reads what an owner was resumed with.
@@ -144,6 +163,7 @@ pub fn admitted(
         price: read.price.as_deref().and_then(price),
         workload: read.workload.map(Text::from),
         queue: read.cluster_queue.map(|name| shared.texts.text(&name)),
+        began_with: read.began_with,
     })
 }
 
@@ -157,6 +177,7 @@ pub fn admitted_value(note: &BindingNote) -> String {
         flavors: flavors.collect(),
         admitted_at: all.remove(keys::ADMITTED_AT),
         price: all.remove(keys::PRICE),
+        began_with: note.began_with,
     };
     serde_json::to_string(&written).expect("texts are JSON")
 }
@@ -254,6 +275,7 @@ mod tests {
             price: Some(MicroUsd(12_250_000)),
             workload: Some("train".into()),
             queue: Some("main".into()),
+            began_with: Some(3),
         }
     }
 
@@ -310,17 +332,18 @@ mod tests {
             (keys::FLAVORS, "spot"),
             (keys::ADMITTED_AT, "yesterday"),
             (keys::PRICE, "-1"),
+            (keys::BEGAN_WITH, "0"),
         ]);
         let mut ignored = Vec::new();
         assert_eq!(
             binding(&odd, &mut Shared::default(), &mut ignored),
             Some(BindingNote::default())
         );
-        assert_eq!(ignored.len(), 3);
+        assert_eq!(ignored.len(), 4);
         assert!(ignored[0].starts_with(r#"capstan.sh/flavors: "spot" is not a JSON map"#));
         let odd = marks(&[(keys::ADMITTED, "yes")]);
         assert_eq!(admitted(&odd.annotations, &mut Shared::default(), &mut ignored), None);
-        assert_eq!(ignored.len(), 4);
+        assert_eq!(ignored.len(), 5);
     }
 
     #[test]

@@ -125,6 +125,9 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let resources = requests::of_pod(&pod.spec, &pod.status);
     let mut shape = shape(&pod.spec);
     shape.requests = resources.effective();
+    if meta.uid.is_none() {
+        selector::add_default_tolerations(&mut shape.tolerations);
+    }
     let namespace = shared.texts.text(marks::namespace(meta));
     let labels = shared.labels_of(meta.labels.as_ref());
     shape.neighbours = neighbours::of(&pod.spec, &namespace, &labels);

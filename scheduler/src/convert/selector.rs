@@ -135,6 +135,29 @@ pub fn tolerations(list: &[full::Toleration]) -> Vec<Toleration> {
     list.iter().map(toleration).collect()
 }
 
+/// Taints that every pod tolerates for a while.
+const FOR_A_WHILE: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+/// Adds what an API server gives to pods that say nothing of it: some time on nodes that stop
+/// answering. Templates have it not, and neither has what no API server has seen. (Its
+/// DefaultTolerationSeconds admission.)
+pub fn add_default_tolerations(list: &mut Vec<Toleration>) {
+    for key in FOR_A_WHILE {
+        let of = |known: &Toleration| {
+            (known.key.is_empty() || &*known.key == key)
+                && known.effect.is_none_or(|effect| effect == TaintEffect::NoExecute)
+        };
+        if !list.iter().any(of) {
+            list.push(Toleration {
+                key: key.into(),
+                operator: TolerationOperator::Exists,
+                value: "".into(),
+                effect: Some(TaintEffect::NoExecute),
+            });
+        }
+    }
+}
+
 fn toleration(toleration: &full::Toleration) -> Toleration {
     let named = toleration.effect.as_deref().filter(|name| !name.is_empty());
     let known = named.and_then(effect);
@@ -227,6 +250,26 @@ mod tests {
         assert_eq!(toleration(&odd).operator, TolerationOperator::Unknown);
         let odd = full::Toleration { operator: Some("Like".into()), ..plain };
         assert_eq!(toleration(&odd).operator, TolerationOperator::Unknown);
+    }
+
+    #[test]
+    fn pods_get_time_on_nodes_that_stop_answering_unless_they_say_otherwise() {
+        let with = |given: serde_json::Value| {
+            let given: Vec<full::Toleration> = serde_json::from_value(given).expect("a list");
+            let mut list = tolerations(&given);
+            add_default_tolerations(&mut list);
+            let added = list.iter().skip(given.len());
+            added.map(|toleration| toleration.key.to_string()).collect::<Vec<String>>()
+        };
+        assert_eq!(with(serde_json::json!([])), FOR_A_WHILE);
+        let other = serde_json::json!([{"key": "spot", "operator": "Exists"}]);
+        assert_eq!(with(other), FOR_A_WHILE);
+        let one = serde_json::json!([{"key": FOR_A_WHILE[0], "operator": "Exists"}]);
+        assert_eq!(with(one), FOR_A_WHILE[1..]);
+        let all = serde_json::json!([{"operator": "Exists"}]);
+        assert_eq!(with(all), [""; 0]);
+        let on_schedule = serde_json::json!([{"operator": "Exists", "effect": "NoSchedule"}]);
+        assert_eq!(with(on_schedule), FOR_A_WHILE);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
-    DiskKind, DriverFacts, LabelSelector, Operator, PodVolumes, Requirement, StorageClassFacts,
-    StorageFact, Text, VolumeFacts,
+    AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimTemplate,
+    ClaimUse, Disk, DiskKind, DriverFacts, LabelSelector, Operator, PodVolumes, Requirement,
+    StorageClassFacts, StorageFact, Text, VolumeFacts,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -19,8 +19,8 @@ use super::selector;
 use super::sharing::Shared;
 use crate::api::cluster_queue;
 use crate::api::storage::{
-    Attachment, Claim, CsiDriver, CsiNode, PodVolume, StorageCapacity, StorageClass, Volume,
-    VolumeSpec,
+    Attachment, Claim, ClaimSpec, CsiDriver, CsiNode, PodVolume, StorageCapacity, StorageClass,
+    Volume, VolumeSpec,
 };
 use crate::quantity::Quantity;
 
@@ -282,8 +282,7 @@ impl Storage for Attachment {
     }
 }
 
-/// Who has volumes: a namespace, and of a pod its name and uid; templates have none of these yet,
-/// nor what is made for their pods.
+/// Who has volumes: a namespace, and of a pod its name and uid; templates have none of these yet.
 pub struct Holder<'a> {
     /// Namespace.
     pub namespace: &'a str,
@@ -297,28 +296,59 @@ pub fn of_pod(
     holder: &Holder<'_>,
     shared: &mut Shared,
 ) -> Option<Arc<PodVolumes>> {
-    let (mut claims, mut disks): (Vec<ClaimUse>, Vec<Disk>) = (Vec::new(), Vec::new());
+    let mut found = PodVolumes::default();
     let mut known = BTreeSet::new();
     for volume in volumes {
         let (name, made_for) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
             (Some(claim), _) => (claim.claim_name.clone(), None),
-            (None, Some(_)) => {
-                let Some((pod, uid)) = holder.pod else { continue };
+            (None, Some(source)) => {
+                let Some((pod, uid)) = holder.pod else {
+                    let template = source.volume_claim_template.as_ref();
+                    let made = template.and_then(|it| to_be_made(volume, &it.spec, holder, shared));
+                    found.to_be_made.extend(made);
+                    continue;
+                };
                 (format!("{pod}-{}", volume.name), Some(uid.into()))
             }
             (None, None) => {
-                disks.extend(disk(volume, shared));
+                found.disks.extend(disk(volume, shared));
                 continue;
             }
         };
         if known.insert(name.clone()) {
             let namespace = shared.texts.text(holder.namespace);
             let claim = ClaimKey { namespace, name: shared.texts.text(&name) };
-            claims.push(ClaimUse { claim, made_for });
+            found.claims.push(ClaimUse { claim, made_for });
         }
     }
-    let any = !claims.is_empty() || !disks.is_empty();
-    any.then(|| Arc::new(PodVolumes { claims, disks }))
+    (found != PodVolumes::default()).then(|| Arc::new(found))
+}
+
+/// The claim that is made for each pod of a template; `None`: its class is whichever is the default
+/// one then, or its volume is named.
+fn to_be_made(
+    volume: &PodVolume,
+    spec: &ClaimSpec,
+    holder: &Holder<'_>,
+    shared: &mut Shared,
+) -> Option<ClaimTemplate> {
+    let class = given(spec.storage_class_name.as_ref(), shared)?;
+    if given(spec.volume_name.as_ref(), shared).is_some() {
+        return None;
+    }
+    let key = ClaimKey {
+        namespace: shared.texts.text(holder.namespace),
+        name: shared.texts.text(&format!("<pod>-{}", volume.name)),
+    };
+    Some(ClaimTemplate {
+        key,
+        class,
+        size: storage(&spec.resources.requests),
+        modes: modes(&spec.access_modes),
+        block: is_block(spec.volume_mode.as_ref()),
+        attributes: given(spec.volume_attributes_class_name.as_ref(), shared),
+        selector: spec.selector.as_ref().map(label_selector),
+    })
 }
 
 /// A volume that a pod names without a claim.

@@ -2,7 +2,8 @@
 
 use capstan_core::Input;
 use capstan_core::model::input::{
-    Amounts, ClusterQueueFacts, GangKey, GangSource, OwnerFacts, PodFacts, PodPhase,
+    Amounts, ClusterQueueFacts, GangKey, GangSource, Held, OwnerFacts, OwnerPodSet, PodFacts,
+    PodPhase, PodShape, Rank,
 };
 use capstan_core::time::Time;
 
@@ -218,6 +219,21 @@ fn job(labels: &str, mode: &str, marks: &str) -> Objects {
 }
 
 #[test]
+fn the_number_of_a_pod_counts_those_of_the_jobs_before_its_own() {
+    let rank = |mode: &str, labels: &str| {
+        let named = JOB.replace("name: j-0,", &format!("name: j-0, labels: {{{labels}}},"));
+        let text = named.replace("LABELS", "").replace("MODE", mode).replace("MARKS", "");
+        pod(&yaml(&text), "j-0").rank
+    };
+    let index = "batch.kubernetes.io/job-completion-index: '1'";
+    let (indexed, other) = ("completionMode: Indexed", "completionMode: NonIndexed");
+    assert_eq!(rank(indexed, index), Rank::Number(1));
+    let third = format!("{index}, jobset.sigs.k8s.io/job-index: '2'");
+    assert_eq!(rank(indexed, &third), Rank::Number(2 * 4 + 1));
+    assert_eq!([rank(other, index), rank(indexed, "")], [Rank::Named, Rank::None]);
+}
+
+#[test]
 fn the_minimum_of_a_job_follows_its_mode_and_queue() {
     let queue = "labels: {capstan.sh/queue: q}";
     let least = "annotations: {kueue.x-k8s.io/job-min-parallelism: '3'}";
@@ -226,6 +242,9 @@ fn the_minimum_of_a_job_follows_its_mode_and_queue() {
         ("", "completionMode: NonIndexed", 1),
         (queue, "completionMode: NonIndexed", 4),
         (&format!("{queue}, {least}"), "completionMode: NonIndexed", 3),
+        (queue, "completionMode: Indexed", 4),
+        (&format!("{queue}, {least}"), "completionMode: Indexed", 3),
+        (least, "completionMode: Indexed", 4),
         ("annotations: {capstan.sh/min-member: '2'}", "completionMode: Indexed", 2),
     ] {
         let objects = job(labels, mode, "");
@@ -368,4 +387,155 @@ status: {phase: Succeeded, startTime: '1970-01-01T00:00:09Z'}
     assert_eq!((objects.earliest, objects.latest), (Some(Time(5_000)), Some(Time(9_000))));
     assert_eq!(pod(&objects, "q").created, Time(5_000));
     assert_eq!(pod(&objects, "p").phase, PodPhase::Succeeded);
+}
+
+/// Pods of this scheduler, or of another.
+const TEMPLATE: &str = "{spec: {schedulerName: capstan, containers: [{}]}}";
+const OTHERS: &str = "{spec: {containers: [{}]}}";
+
+/// The pod sets of an owner of another project, with how many ended of those that come late, and
+/// how many of all must run together.
+fn sets(objects: &Objects, name: &str) -> Vec<String> {
+    let owner = job_named(objects, name);
+    let set = |set: &OwnerPodSet| match set.late {
+        Some(ended) => format!("{} {} late {ended}", set.name, set.count),
+        None => format!("{} {}", set.name, set.count),
+    };
+    let least = format!("min {}", owner.min_member);
+    owner.pod_sets.iter().map(set).chain([least]).collect()
+}
+
+#[test]
+fn a_launcher_that_comes_late_is_a_pod_set_that_counts() {
+    let mpi = |launcher: &str, policy: &str| {
+        yaml(&format!(
+            "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\n\
+             metadata: {{name: m, labels: {{capstan.sh/queue: q}}}}\n\
+             spec:\n  runPolicy: {{suspend: true{policy}}}\n  \
+             launcherCreationPolicy: WaitForWorkersReady\n  mpiReplicaSpecs:\n    \
+             Launcher: {{template: {launcher}}}\n    \
+             Worker: {{replicas: 2, template: {TEMPLATE}}}\n"
+        ))
+    };
+    let both = ["worker 2", "launcher 1 late 0", "min 3"];
+    assert_eq!(sets(&mpi(TEMPLATE, ""), "m"), both);
+    let stated = mpi(TEMPLATE, ", schedulingPolicy: {minAvailable: 3}");
+    assert_eq!(sets(&stated, "m"), both);
+    // Who suspended a job of which another scheduler has a part is told so.
+    let mixed = mpi(OTHERS, "");
+    assert_eq!(sets(&mixed, "m"), ["worker 2", "min 1"]);
+    assert_eq!(job_named(&mixed, "m").held, Some(Held::ForeignMembers(1)));
+    assert!(job_named(&mixed, "m").ours && mixed.ours > 0);
+}
+
+#[test]
+fn a_job_set_made_step_by_step_is_one_gang_once_it_is_resumed_as_one() {
+    let set = |mode: &str, marks: &str| {
+        yaml(&format!(
+            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n\
+             metadata: {{name: s, labels: {{capstan.sh/queue: q}}{marks}}}\n\
+             spec:\n  suspend: {mode}\n  startupPolicy: {{startupPolicyOrder: InOrder}}\n  \
+             replicatedJobs:\n  - name: a\n    \
+             template: {{spec: {{template: {TEMPLATE}}}}}\n  - name: b\n    replicas: 2\n    \
+             template: {{spec: {{template: {TEMPLATE}}}}}\n---\n\
+             apiVersion: v1\nkind: Pod\nmetadata:\n  name: s-b-0-0\n  \
+             labels: {{jobset.sigs.k8s.io/replicatedjob-name: b}}\n  ownerReferences: \
+             [{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, name: s, uid: '', \
+             controller: true}}]\nspec: {{schedulerName: capstan, containers: [{{}}]}}\n"
+        ))
+    };
+    let resumed = ", annotations: {capstan.sh/admitted: '{}'}";
+    for (mode, marks) in [("true", ""), ("false", resumed)] {
+        let objects = set(mode, marks);
+        assert_eq!(sets(&objects, "s"), ["a 1", "b 2 late 0", "min 3"], "{mode}");
+        let gang = &pod(&objects, "s-b-0-0").gang;
+        assert_eq!(&*gang.name, "s", "{mode}");
+        assert_eq!(pod(&objects, "s-b-0-0").shape.pod_set.as_deref(), Some("b"));
+    }
+    // Nobody resumed it as one: each step is a gang.
+    let objects = set("false", "");
+    assert!(!objects.inputs.iter().any(|input| matches!(input, Input::Owner(_))));
+    assert_eq!(&*pod(&objects, "s-b-0-0").gang.name, "s-b");
+}
+
+#[test]
+fn what_submits_a_ray_job_is_a_pod_set_unless_something_else_does() {
+    let ray = |more: &str, job: &str| {
+        yaml(&format!(
+            "apiVersion: ray.io/v1\nkind: RayJob\n\
+             metadata: {{name: r, labels: {{capstan.sh/queue: q}}}}\n\
+             spec:\n{more}  rayClusterSpec:\n    headGroupSpec: {{template: {TEMPLATE}}}\n    \
+             workerGroupSpecs: [{{groupName: w, replicas: 2, template: {TEMPLATE}}}]\n---\n\
+             apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {job}, ownerReferences: \
+             [{{apiVersion: ray.io/v1, kind: RayJob, name: r, uid: '', controller: true}}]}}\n\
+             spec: {{template: {TEMPLATE}}}\n"
+        ))
+    };
+    for mode in ["", "  submissionMode: K8sJobMode\n"] {
+        let objects = ray(mode, "other");
+        let with = ["head 1", "w 2", "submitter 1 late 0", "min 4"];
+        assert_eq!(sets(&objects, "r"), with, "{mode}");
+        let asked = &job_named(&objects, "r").pod_sets[2].shape.requests;
+        assert_eq!(asked.get("cpu"), Some(&500));
+        assert_eq!(job_named(&objects, "other").member_of, None);
+        let own = ray(mode, "r");
+        let submits = own.inputs.iter().find_map(|input| match input {
+            Input::Owner(owner) if &*owner.kind == "Job" => Some(owner),
+            _ => None,
+        });
+        let gang = submits.expect("a Job").member_of.as_ref().expect("it is of the RayJob");
+        assert_eq!((&*gang.name, gang.source), ("r", GangSource::Owner));
+    }
+    let none = format!("  submitterPodTemplate: {OTHERS}\n");
+    let others = ["  submissionMode: HTTPMode\n", "  submissionMode: SidecarMode\n", &*none];
+    for without in others {
+        assert_eq!(sets(&ray(without, "other"), "r"), ["head 1", "w 2", "min 3"], "{without}");
+    }
+}
+
+#[test]
+fn what_submits_a_ray_job_elsewhere_is_not_waited_for() {
+    let text = format!(
+        "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {{name: r}}\nspec:\n  \
+         rayClusterSpec: {{headGroupSpec: {{template: {TEMPLATE}}}}}\n---\n\
+         apiVersion: batch/v1\nkind: Job\nmetadata: {{name: r, ownerReferences: \
+         [{{apiVersion: ray.io/v1, kind: RayJob, name: r, uid: '', controller: true}}]}}\n\
+         spec: {{template: {OTHERS}}}\n"
+    );
+    let objects = yaml(&text);
+    let ray = objects.inputs.iter().find_map(|input| match input {
+        Input::Owner(owner) if &*owner.kind == "RayJob" => Some(owner),
+        _ => None,
+    });
+    let ray = ray.expect("the RayJob");
+    assert_eq!((ray.min_member, ray.ended, ray.pod_sets[1].late), (1, 1, Some(1)));
+}
+
+#[test]
+fn pod_sets_of_one_template_are_told_apart_where_levels_hold_for_each() {
+    let torch = |marks: &str| {
+        let template = format!(
+            "{{metadata: {{annotations: {{{marks}}}}}, spec: {{schedulerName: capstan, \
+             containers: [{{}}]}}}}"
+        );
+        let objects = yaml(&format!(
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: t}}\nspec:\n  \
+             pytorchReplicaSpecs:\n    Master: {{template: {template}}}\n    \
+             Worker: {{replicas: 3, template: {template}}}\n---\n\
+             apiVersion: v1\nkind: Pod\nmetadata:\n  name: t-worker-0\n  \
+             labels: {{training.kubeflow.org/replica-type: worker}}\n  \
+             annotations: {{{marks}}}\n  ownerReferences: \
+             [{{apiVersion: kubeflow.org/v1, kind: PyTorchJob, name: t, uid: '', \
+             controller: true}}]\nspec: {{schedulerName: capstan, containers: [{{}}]}}\n"
+        ));
+        let owner = job_named(&objects, "t");
+        let named = |shape: &PodShape| shape.pod_set.as_deref().unwrap_or("-").to_owned();
+        let of_owner = owner.pod_sets.iter().map(|set| named(&set.shape));
+        let mut all: Vec<String> = of_owner.collect();
+        all.push(named(&pod(&objects, "t-worker-0").shape));
+        all
+    };
+    let each = torch("kueue.x-k8s.io/podset-required-topology: rack");
+    assert_eq!(each, ["master", "worker", "worker"]);
+    assert_eq!(torch("capstan.sh/required-topology: rack"), ["-", "-", "-"]);
 }

@@ -1,7 +1,7 @@
 //! Pods of batch/v1 Jobs.
 //!
-//! Decides how many must run together: what people say; else all of an Indexed Job whose
-//! indexes all run at once; else all in a queue, less where `job-min-parallelism` says so; else
+//! Decides how many must run together: what people say; else all in a queue, less where
+//! `job-min-parallelism` says so; else all of an Indexed Job whose indexes all run at once; else
 //! each by itself.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
@@ -62,11 +62,8 @@ pub fn min_member(
         // Near its end a Job makes fewer pods than it began with: those are all there will be.
         return if job.succeeded > 0 { asked.min(all) } else { asked };
     }
-    if job.parallel_by_index {
-        return all;
-    }
     if !in_queue {
-        return 1;
+        return if job.parallel_by_index { all } else { 1 };
     }
     count(chain, keys::KUEUE_JOB_MIN_PARALLELISM, ignored).map_or(all, |least| least.min(all))
 }

@@ -3,11 +3,12 @@
 //!
 //! All replicas start together unless `schedulingPolicy.minAvailable` says that fewer do. The
 //! launcher of an MPIJob that waits for its workers is made once those run: it joins them, and is
-//! no part of their minimum.
+//! not waited for; its place is found with theirs, and kept for it.
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
 use super::{finished, volcano};
+use crate::api::keys;
 use crate::convert::Refusal;
 use crate::convert::gang::{Quorum, Role, Says};
 use crate::convert::sharing::Shared;
@@ -34,8 +35,9 @@ pub fn read(
         let count = fields.count(replicas, "replicas").unwrap_or(1);
         let at = replicas.path_of("template");
         let template = Part { value: replicas.at("template"), path: &at };
-        let mut role =
-            Role::of(&name.to_lowercase(), (template, &fields.namespace), count, shared)?;
+        let name = name.to_lowercase();
+        let added = labels(kind, part, &name);
+        let mut role = Role::of(&name, (template, &fields.namespace, &added[..]), count, shared)?;
         if waits && &*role.name == "launcher" {
             role.quorum = Quorum::Late;
         }
@@ -64,5 +66,66 @@ pub fn read(
     })
 }
 
+/// Labels that the controller of such a job gives to the pods of a role, their numbers apart.
+fn labels<'a>(kind: Kind, job: Part<'a>, role: &'a str) -> Vec<(&'static str, &'a str)> {
+    let name = job.at("metadata.name").as_str().unwrap_or_default();
+    // The operator for MPIJobs alone knows no replica types, and that of all training has both.
+    let mpi = kind == Kind::MpiJob;
+    let alone = mpi && job.at("apiVersion") != "kubeflow.org/v1";
+    let operator = match kind {
+        Kind::PyTorchJob => "pytorchjob-controller",
+        Kind::TfJob => "tfjob-controller",
+        Kind::XgBoostJob => "xgboostjob-controller",
+        Kind::PaddleJob => "paddlejob-controller",
+        Kind::JaxJob => "jaxjob-controller",
+        _ if alone => "mpi-operator",
+        _ => "mpijob-controller",
+    };
+    let duty = match role {
+        "master" | "chief" => "master",
+        role if mpi => role,
+        _ => "",
+    };
+    vec![
+        (keys::KUBEFLOW_OPERATOR, operator),
+        (keys::KUBEFLOW_JOB, name),
+        (keys::KUBEFLOW_ROLE, if alone { "" } else { role }),
+        (keys::KUBEFLOW_DUTY, duty),
+    ]
+}
+
 /// When the launcher of an MPIJob is made.
 const LAUNCHER: &str = "spec.launcherCreationPolicy";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_core::model::input::Text;
+    use serde_json::json;
+
+    #[test]
+    fn roles_have_the_labels_that_their_pods_will_have() {
+        let of = |kind: Kind, version: &str, specs: &str, role: &str| {
+            let template = json!({ "spec": { "containers": [{ "name": "c" }] } });
+            let roles = json!({ role: { "replicas": 1, "template": template } });
+            let job = json!({ "apiVersion": version, "metadata": { "name": "j" },
+                "spec": { specs: roles } });
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            let says = read(kind, Part::whole(&job), &mut fields, &mut Shared::default());
+            let role = says.expect("read").roles.swap_remove(0);
+            let prefix = "training.kubeflow.org/";
+            let short = |(key, value): &(Text, Text)| {
+                format!("{}={value}", key.strip_prefix(prefix).unwrap_or(key))
+            };
+            role.labels.iter().map(short).collect::<Vec<String>>().join(" ")
+        };
+        let torch =
+            |role: &str| of(Kind::PyTorchJob, "kubeflow.org/v1", "pytorchReplicaSpecs", role);
+        let by = "operator-name=pytorchjob-controller";
+        let master = format!("job-name=j job-role=master {by} replica-type=master");
+        assert_eq!(torch("Master"), master);
+        assert_eq!(torch("Worker"), format!("job-name=j {by} replica-type=worker"));
+        let mpi = of(Kind::MpiJob, "kubeflow.org/v2beta1", "mpiReplicaSpecs", "Launcher");
+        assert_eq!(mpi, "job-name=j job-role=launcher operator-name=mpi-operator");
+    }
+}

@@ -23,7 +23,7 @@ pub mod upstream;
 pub mod volcano;
 pub mod wishes;
 
-use capstan_core::model::input::{GangRef, Held, OwnerEnd, Text};
+use capstan_core::model::input::{GangRef, Held, OwnerEnd, Rank, Text};
 use capstan_core::time::Time;
 
 use self::fields::{Fields, Part};
@@ -32,6 +32,7 @@ use crate::api::keys;
 use crate::api::no_equal::MULTIKUEUE;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::Says;
+use crate::convert::job::JobDraft;
 use crate::convert::marks::{Marks, OwnerName};
 use crate::convert::pod::PodDraft;
 use crate::convert::sharing::Shared;
@@ -95,10 +96,24 @@ pub fn group_of(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef>
     Some(GangRef { singly: false, ..gang })
 }
 
-/// Whether a pod has an index among its peers: then it is a part of its name as well, before what
-/// makes that the only one, so that its gang stands in order of names.
-pub fn is_indexed(labels: &[(Text, Text)]) -> bool {
-    labels.iter().any(|(key, value)| keys::INDEXES.contains(&&**key) && !value.is_empty())
+/// Where a pod stands among its peers, of this Job or of none. An index is a part of its name as
+/// well, before what makes that the only one, so that its gang stands in order of names.
+pub fn rank(labels: &[(Text, Text)], job: Option<&JobDraft>) -> Rank {
+    let value = |of: &str| labels.iter().find(|(key, _)| **key == *of).map(|(_, value)| value);
+    let own = keys::INDEXES.iter().find_map(|key| value(key).filter(|value| !value.is_empty()));
+    let Some(own) = own else { return Rank::None };
+    let number = || -> Option<u32> {
+        let own: u32 = own.parse().ok()?;
+        let Some(job) = job else { return Some(own) };
+        // Which indexes are made again of a Job that did some of its work is not known.
+        let whole = job.parallel_by_index && job.succeeded == 0;
+        let before: u32 = match value(keys::JOBSET_JOB) {
+            Some(jobs) => jobs.parse().ok()?,
+            None => 0,
+        };
+        before.checked_mul(job.count)?.checked_add(own).filter(|_| whole)
+    };
+    number().map_or(Rank::Named, Rank::Number)
 }
 
 /// What an owner of another project says of its pods.
@@ -282,13 +297,14 @@ mod tests {
 
     #[test]
     fn who_has_an_index_says_so_by_a_label() {
-        let has = |key: &str, value: &str| {
-            is_indexed(&[("app".into(), "x".into()), (key.into(), value.into())])
+        let of = |key: &str, value: &str| {
+            rank(&[("app".into(), "x".into()), (key.into(), value.into())], None)
         };
-        assert!(has("batch.kubernetes.io/job-completion-index", "3"));
-        assert!(has("apps.kubernetes.io/pod-index", "0"));
-        assert!(!has("apps.kubernetes.io/pod-index", "") && !has("index", "3"));
-        assert!(!is_indexed(&[]));
+        assert_eq!(of("batch.kubernetes.io/job-completion-index", "3"), Rank::Number(3));
+        assert_eq!(of("apps.kubernetes.io/pod-index", "0"), Rank::Number(0));
+        assert_eq!(of("apps.kubernetes.io/pod-index", "x"), Rank::Named);
+        assert_eq!(of("apps.kubernetes.io/pod-index", ""), Rank::None);
+        assert_eq!([of("index", "3"), rank(&[], None)], [Rank::None; 2]);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use super::{Member, count, jobset, late, names, ray, train};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Quorum, Role};
-use crate::convert::marks::Marks;
+use crate::convert::job::JobDraft;
+use crate::convert::marks::{Marks, OwnerName};
 
 /// An owner that is a gang.
 #[derive(Clone, Copy, Debug)]
@@ -38,16 +39,49 @@ impl<'a> Gang<'a> {
         let first = owners.iter().position(|owner| owner.gang().is_some())?;
         let gangs = owners[first..].iter().map_while(|owner| owner.gang());
         let top = gangs.last().expect("the first is one");
-        // The Job that submits a RayJob is no part of the cluster that it waits for.
-        let submits = first > 0 && matches!(top.kind, Kind::RayJob | Kind::RayCluster);
-        if submits { None } else { Gang::of(top, directory) }
+        match owners[..first].last() {
+            Some(below) => Gang::of_job(top, &below.key().2, directory),
+            None => Gang::of(top, directory),
+        }
     }
 
-    /// The gang that the pods of a Job are in whose owners these are.
-    pub fn above_job(owners: &[&'a Owner], directory: &'a Directory) -> Option<Gang<'a>> {
-        let first = owners.first()?.gang()?;
-        let submits = matches!(first.kind, Kind::RayJob | Kind::RayCluster);
-        if submits { None } else { Gang::above(owners, directory) }
+    /// The gang that the pods of a Job of this name are in whose owners these are.
+    pub fn above_job(
+        owners: &[&'a Owner],
+        job: &Text,
+        directory: &'a Directory,
+    ) -> Option<Gang<'a>> {
+        let top = owners.iter().map_while(|owner| owner.gang()).last()?;
+        Gang::of_job(top, job, directory)
+    }
+
+    /// The gang that the pods of a Job are in which an owner made: of Jobs of a RayJob only the one
+    /// that submits it is a part of it.
+    fn of_job(top: &'a GangDraft, job: &Text, directory: &'a Directory) -> Option<Gang<'a>> {
+        let gang = Gang::of(top, directory)?;
+        let ray = matches!(top.kind, Kind::RayJob | Kind::RayCluster);
+        (!ray || ray::submits(top, job)).then_some(gang)
+    }
+
+    /// Whether all its pods are one gang, so that it can be stopped and started as one. Where its
+    /// pods are made step by step it is one if it is started as one.
+    pub fn whole(&self) -> bool {
+        self.of.whole() || self.as_one()
+    }
+
+    /// Whether it starts, or was started, as one, though its pods are made step by step: who
+    /// suspends it asks for all of them at once.
+    fn as_one(&self) -> bool {
+        self.top.as_one()
+    }
+
+    /// Whether the pods of a role are only made once others run or have ended, in its own gang.
+    pub fn is_late(&self, role: &Role) -> bool {
+        match role.quorum {
+            Quorum::Together => false,
+            Quorum::Late => true,
+            Quorum::Apart => self.as_one() && !role.after.is_empty(),
+        }
     }
 
     /// Labels and annotations that count for it: its first template's, its own, then its owners'.
@@ -64,7 +98,8 @@ impl<'a> Gang<'a> {
     /// Members that must run together, of those that start with each other. What is asked in words
     /// never means pods that are only made once these run.
     pub fn least(&self, chain: &[&Marks], ended: u32, ignored: &mut Vec<Text>) -> u32 {
-        let left = self.count().saturating_sub(ended);
+        let pods = self.together().fold(0_u32, |sum, role| sum.saturating_add(role.count()));
+        let left = pods.saturating_sub(ended);
         let asked = count(chain, keys::MIN_MEMBER, ignored).or(self.of.says.min);
         // What is suspended has no pods yet: it starts once there is room for all of them.
         let of =
@@ -74,6 +109,24 @@ impl<'a> Gang<'a> {
         let least = asked.map_or_else(all, |asked| asked.min(exist));
         // Near its end an owner has fewer pods than it began with: those are all there will be.
         if ended > 0 { least.min(left) } else { least }
+    }
+
+    /// Members that must run together, those among them that are made once others run: places are
+    /// kept for those from the start. What is asked in words means all of them, and them first.
+    pub fn least_of_all(&self, chain: &[&Marks], ended: u32, ignored: &mut Vec<Text>) -> u32 {
+        if self.members().all(|role| role.quorum == Quorum::Together) {
+            return self.least(chain, ended, ignored);
+        }
+        let (late, others): (Vec<&Role>, Vec<&Role>) =
+            self.members().partition(|role| self.is_late(role));
+        let of =
+            |role: &Role| if self.top.says.suspended { role.least } else { role.starts_with() };
+        let late = late.into_iter().map(|role| role.least).fold(0_u32, u32::saturating_add);
+        let others = others.into_iter().map(of).fold(0_u32, u32::saturating_add);
+        let all = late.saturating_add(others);
+        let asked = count(chain, keys::MIN_MEMBER, ignored).or(self.of.says.min);
+        let least = asked.map_or(all, |asked| asked.max(late.saturating_add(1)).min(self.count()));
+        if ended > 0 { least.min(self.count().saturating_sub(ended)) } else { least }
     }
 
     /// Pods that can exist once one of this role does; `None`: all of them can.
@@ -113,9 +166,9 @@ impl<'a> Gang<'a> {
         self.of.says.roles.iter().any(later)
     }
 
-    /// Pods of roles that start together.
+    /// Pods of it, those among them that are made once others run.
     pub fn count(&self) -> u32 {
-        self.together().fold(0, |sum, role| sum.saturating_add(role.count()))
+        self.members().fold(0, |sum, role| sum.saturating_add(role.count()))
     }
 
     /// Whether some of its roles are for this scheduler and some for another.
@@ -126,11 +179,45 @@ impl<'a> Gang<'a> {
     }
 
     /// Why it waits: some of its roles are for another scheduler, which knows nothing of the rest.
-    fn held(&self, scheduler: &str) -> Option<Held> {
+    pub fn held(&self, scheduler: &str) -> Option<Held> {
         let others = self.of.says.roles.iter();
         let others = others.filter(|role| role.scheduler.as_deref() != Some(scheduler));
         let pods = others.fold(0_u32, |sum, role| sum.saturating_add(role.count()));
         (pods > 0).then_some(Held::ForeignMembers(pods))
+    }
+
+    /// Roles of its gang: all but those that are gangs of their own.
+    pub fn members(&self) -> impl Iterator<Item = &'a Role> {
+        let as_one = self.as_one();
+        let roles = self.of.says.roles.iter();
+        roles.filter(move |role| as_one || role.quorum != Quorum::Apart)
+    }
+
+    /// The role of a pod that has these labels, and is or is not made by a Job.
+    pub fn role_of(&self, labels: &[(Text, Text)], of_job: bool) -> Option<&'a Role> {
+        let roles = &self.of.says.roles;
+        let value = |of: &str| labels.iter().find(|(key, _)| **key == *of).map(|(_, value)| value);
+        let named = |name: &Text| roles.iter().find(|role| role.name.eq_ignore_ascii_case(name));
+        let labelled = keys::ROLES.iter().find_map(|key| value(key).and_then(named));
+        let last = || roles.iter().find(|role| role.quorum == Quorum::Late && of_job);
+        labelled.or_else(last)
+    }
+
+    /// Whether some of its pods are made once others run or have ended.
+    pub fn comes_late(&self) -> bool {
+        self.members().any(|role| self.is_late(role))
+    }
+
+    /// Pods that are made late and are not waited for any more, as their Job says: what submitted a
+    /// RayJob, or is placed by another scheduler, though no template of its own said so.
+    pub fn submitted(&self, directory: &Directory) -> u32 {
+        let submits = self.top.kind == Kind::RayJob && self.comes_late();
+        let key: OwnerKey = ("Job".into(), self.top.namespace.clone(), self.top.name.clone());
+        let job = directory.owners.get(&key).and_then(|owner| owner.job()).filter(|_| submits);
+        let own = |owner: &OwnerName| owner.means(&self.top.uid);
+        let job = job.filter(|job| job.owner.as_ref().is_some_and(own));
+        let over = |job: &JobDraft| job.succeeded > 0 || !job.ours(&directory.scheduler);
+        u32::from(job.is_some_and(over))
     }
 
     /// Roles that start together.
@@ -193,6 +280,9 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let attempt = jobset::attempt(member).unwrap_or(of.says.restarts);
     let run = top.incarnation_of(member.terminating, member.created).saturating_add(attempt);
     let apart = || {
+        if gang.as_one() {
+            return None;
+        }
         let role = jobset::role_of(member)?;
         of.says.roles.iter().find(|one| one.name == *role && one.quorum == Quorum::Apart)
     };

@@ -7,7 +7,11 @@
 //! gate `RayMultiHostIndexing`); else any so many of the group are. What `capstan.sh/min-member`
 //! asks goes before the minimums of groups, but never without the head.
 //!
-//! The pod that submits a RayJob is a Job of its own: it runs when the cluster is up.
+//! The pod that submits a RayJob, of a Job of its name, is made when the cluster is up, unless
+//! something else submits it (`submissionMode`). Its place is kept from the start: a cluster that
+//! leaves no room for it would run for nothing. One that another scheduler places is no part of it.
+//! Without a template of its own it asks what KubeRay gives it, and is taken to be placed by who
+//! places the head until it is there.
 //!
 //! Where pods are in a PodGroup, what that says goes before all of this, as of any owner's pods:
 //! its number starts, whichever of them those are, and one by one beyond it. KubeRay makes such
@@ -18,17 +22,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{Replica, Roles, Text};
+use serde_json::json;
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
 use super::{Member, finished};
 use crate::api::keys;
 use crate::convert::Refusal;
-use crate::convert::gang::{GangDraft, Role, Says};
+use crate::convert::gang::{GangDraft, Quorum, Role, Says};
 use crate::convert::sharing::Shared;
 
 /// The role of the head.
 const HEAD: &str = "head";
+/// What KubeRay calls its group.
+const HEAD_GROUP: &str = "headgroup";
+/// The role of what submits a RayJob, as Kueue calls it.
+const SUBMITTER: &str = "submitter";
 
 /// What a RayCluster or RayJob says.
 pub fn read(
@@ -42,9 +51,21 @@ pub fn read(
         _ => ("spec", "status"),
     };
     let workers = fields.count(part, &format!("{status}.availableWorkerReplicas"));
-    let roles = roles(Part { value: part.at(spec), path: spec }, fields, shared)?;
+    // The cluster of a RayJob is called what its controller thinks of.
+    let name = match kind {
+        Kind::RayJob => "status.rayClusterName",
+        _ => "metadata.name",
+    };
+    let name = part.at(name).as_str().unwrap_or_default();
+    let cluster = Part { value: part.at(spec), path: spec };
+    let mut roles = roles(name, cluster, fields, shared)?;
+    let minimums = minimums(&roles);
+    if let Some(head) = roles.first().filter(|_| kind == Kind::RayJob) {
+        let submitter = submitter(part, head, fields, shared)?;
+        roles.extend(submitter);
+    }
     Ok(Says {
-        minimums: minimums(&roles),
+        minimums,
         roles,
         suspended: fields.flag(part, "spec.suspend"),
         finished: finished(kind, part),
@@ -55,6 +76,7 @@ pub fn read(
 
 /// Head and groups of workers; nothing where a RayJob uses a cluster that is there.
 fn roles(
+    called: &str,
     cluster: Part<'_>,
     fields: &mut Fields,
     shared: &mut Shared,
@@ -64,7 +86,9 @@ fn roles(
     }
     let at = cluster.path_of("headGroupSpec.template");
     let head = Part { value: cluster.at("headGroupSpec.template"), path: &at };
-    let mut roles = vec![Role::of(HEAD, (head, &fields.namespace), 1, shared)?];
+    let added = labels(called, HEAD, HEAD_GROUP);
+    let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
+    let mut roles = vec![Role::of(HEAD, (head, &fields.namespace, &added[..]), 1, shared)?];
     let scales = fields.flag(cluster, "enableInTreeAutoscaling");
     for (value, path) in fields.list(cluster, "workerGroupSpecs") {
         let group = Part { value, path: &path };
@@ -79,12 +103,64 @@ fn roles(
         let hosts = fields.above_zero(group, "numOfHosts").unwrap_or(1);
         let at = group.path_of("template");
         let template = Part { value: group.at("template"), path: &at };
-        let mut role = Role::of(name, (template, &fields.namespace), hosts, shared)?;
+        let added = labels(called, "worker", name);
+        let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
+        let mut role = Role::of(name, (template, &fields.namespace, &added[..]), hosts, shared)?;
         role.jobs = replicas;
         role.least = if scales { least.min(replicas) } else { replicas }.saturating_mul(hosts);
         roles.push(role);
     }
     Ok(roles)
+}
+
+/// Labels that KubeRay gives to the pods of a group, those that it numbers apart; empty: unknown.
+fn labels(cluster: &str, node_type: &str, group: &str) -> [(&'static str, String); 7] {
+    let identifier = match cluster {
+        "" => String::new(),
+        cluster => format!("{cluster}-{node_type}"),
+    };
+    [
+        (keys::RAY_NODE, "yes".to_owned()),
+        (keys::RAY_CLUSTER, cluster.to_owned()),
+        (keys::RAY_NODE_TYPE, node_type.to_owned()),
+        (keys::RAY_GROUP, group.to_owned()),
+        (keys::RAY_IDENTIFIER, identifier),
+        ("app.kubernetes.io/name", "kuberay".to_owned()),
+        ("app.kubernetes.io/created-by", "kuberay-operator".to_owned()),
+    ]
+}
+
+/// What submits a RayJob whose head is this, if that is a pod that the same scheduler places.
+fn submitter(
+    job: Part<'_>,
+    head: &Role,
+    fields: &Fields,
+    shared: &mut Shared,
+) -> Result<Option<Role>, Vec<Refusal>> {
+    let mode = job.at("spec.submissionMode").as_str();
+    if mode.is_some_and(|mode| !mode.is_empty() && mode != "K8sJobMode") {
+        return Ok(None);
+    }
+    let path = "spec.submitterPodTemplate";
+    let given = Some(job.at(path)).filter(|template| !template.is_null());
+    // What KubeRay asks for it (GetDefaultSubmitterContainer).
+    let default = json!({ "spec": { "schedulerName": head.scheduler.as_deref(), "containers": [{
+        "name": "ray-job-submitter",
+        "resources": {
+            "requests": { "cpu": "500m", "memory": "200Mi" },
+            "limits": { "cpu": "1", "memory": "1Gi" },
+        },
+    }] } });
+    let template = Part { value: given.unwrap_or(&default), path };
+    let role = Role::of(SUBMITTER, (template, &fields.namespace, &[]), 1, shared)?;
+    let ours = role.scheduler == head.scheduler;
+    Ok(ours.then_some(Role { quorum: Quorum::Late, ..role }))
+}
+
+/// Whether the Job of this name submits a RayJob.
+pub(super) fn submits(job: &GangDraft, name: &Text) -> bool {
+    let late = |role: &Role| role.quorum == Quorum::Late;
+    job.kind == Kind::RayJob && job.name == *name && job.says.roles.iter().any(late)
 }
 
 /// How many of each role must run together; `None`: there are no roles.
@@ -114,7 +190,8 @@ pub fn in_role(
     (own, replica): (Text, Option<Text>),
 ) -> Option<Arc<Roles>> {
     let stated = of.says.minimums.as_ref()?;
-    let all = of.says.roles.iter().fold(0_u32, |sum, role| sum.saturating_add(role.count()));
+    let together = of.says.roles.iter().filter(|role| role.quorum == Quorum::Together);
+    let all = together.fold(0_u32, |sum, role| sum.saturating_add(role.count()));
     if least >= all {
         return None;
     }
@@ -127,4 +204,47 @@ pub fn in_role(
     let hosts = role.map_or(1, |role| role.pods);
     let replica = (hosts > 1).then_some(Replica { name: replica, size: hosts });
     Some(Arc::new(Roles { own: Some(own), least: stated, replica }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn groups_have_the_labels_that_their_pods_will_have() {
+        let template = |labels: Value| {
+            json!({ "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "c" }] } })
+        };
+        let spec = json!({
+            "headGroupSpec": { "template": template(json!({ "app.kubernetes.io/name": "own" })) },
+            "workerGroupSpecs": [{ "groupName": "gpus", "template": template(json!({})) }],
+        });
+        let read = |kind: Kind, object: &Value| {
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            let says = read(kind, Part::whole(object), &mut fields, &mut Shared::default());
+            says.expect("read").roles
+        };
+        let has = |role: &Role, key: &str| {
+            let found = role.labels.iter().find(|(known, _)| **known == *key);
+            found.map(|(_, value)| value.to_string()).unwrap_or_default()
+        };
+        let cluster = json!({ "metadata": { "name": "r" }, "spec": spec });
+        let roles = read(Kind::RayCluster, &cluster);
+        for (key, head, workers) in [
+            (keys::RAY_NODE, "yes", "yes"),
+            (keys::RAY_CLUSTER, "r", "r"),
+            (keys::RAY_NODE_TYPE, "head", "worker"),
+            (keys::RAY_GROUP, "headgroup", "gpus"),
+            (keys::RAY_IDENTIFIER, "r-head", "r-worker"),
+            ("app.kubernetes.io/name", "own", "kuberay"),
+        ] {
+            assert_eq!([has(&roles[0], key), has(&roles[1], key)], [head, workers], "{key}");
+        }
+        let job = json!({ "metadata": { "name": "j" }, "spec": { "rayClusterSpec": spec } });
+        let roles = read(Kind::RayJob, &job);
+        let known = [keys::RAY_CLUSTER, keys::RAY_GROUP].map(|key| has(&roles[1], key));
+        assert_eq!(known, ["", "gpus"], "it is not called anything yet");
+    }
 }

@@ -98,6 +98,11 @@ fn contradicted(chain: &[&Marks], key: &str, alias: &str) -> Option<Text> {
     (ours != other).then(|| note::contradicted((key, &**ours), (alias, &**other)))
 }
 
+/// Whether levels or slices are asked for each pod set by itself.
+pub fn per_pod_set(chain: &[&Marks]) -> bool {
+    topology(chain, &mut Vec::new()).per_pod_set
+}
+
 /// Our annotations hold for the whole gang; Kueue's for each pod set by itself.
 fn topology(chain: &[&Marks], ignored: &mut Vec<Text>) -> TopologyWish {
     let level = |key: &str| {

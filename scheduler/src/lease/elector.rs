@@ -11,11 +11,18 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::Leadership;
 use crate::api::{duration, keys};
 use crate::client;
+
+/// How long giving the Lease back may take in all...
+pub const RELEASE_MAX: Duration = Duration::from_secs(6);
+/// ...and one try of it, so that one that hangs leaves time for others...
+const RELEASE_TRY: Duration = Duration::from_millis(2_500);
+/// ...and the pause after one that failed.
+const RELEASE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Which Lease, who we are, and the times; each shorter than the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +80,19 @@ impl Elector {
         (Elector { api, settings, until, seen: None, led: None }, Leadership::new(receiver))
     }
 
+    /// The name of the Lease.
+    pub fn lease(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Looks for the Lease in this namespace from now on: for who does not campaign yet.
+    pub fn look_in(&mut self, namespace: &str) {
+        if self.settings.namespace != namespace {
+            self.api = Api::namespaced(self.api.clone().into_client(), namespace);
+            self.settings.namespace = namespace.to_owned();
+        }
+    }
+
     /// Campaigns, leads, and returns when deposed. May be dropped at any moment; whoever drops it
     /// calls [`Elector::release`].
     pub async fn run(&mut self, mut events: impl FnMut(LeaseEvent)) {
@@ -101,13 +121,26 @@ impl Elector {
                         told = holder_text(&self.seen);
                     }
                 }
-                Ok(Err(error)) => events(LeaseEvent::Failed(client::explain(&error))),
+                Ok(Err(error)) => events(LeaseEvent::Failed(self.failed(&error))),
                 Err(_) => events(LeaseEvent::Failed("no answer in time".to_owned())),
             }
             let next = started + period;
             let now = Instant::now();
             sleep_until(self.free_at().filter(|at| now < *at && *at < next).unwrap_or(next)).await;
         }
+    }
+
+    /// What to say of a try that failed. Where there was no Lease to be read, none can be made in a
+    /// namespace that does not exist either.
+    fn failed(&self, error: &kube::Error) -> String {
+        let hint = match client::code(error) {
+            Some(404) if self.seen.is_none() => {
+                "; make the namespace, or name another: leaderElection.resourceNamespace"
+            }
+            Some(403) => "; leaderElection.resourceNamespace names another namespace",
+            _ => "",
+        };
+        format!("{}{hint}", client::explain(error))
     }
 
     /// When the Lease as seen runs out. A holder that was told other times than we were is
@@ -219,17 +252,25 @@ impl Elector {
     /// Stops leading, and lets the next candidate take over at once; nothing was changed for the
     /// last `idle`. What a leader before us changed, we do not know.
     ///
-    /// A renewal that was on its way when [`Elector::run`] was dropped may come in between: the
-    /// Lease is then read once more.
+    /// A renewal that was on its way when [`Elector::run`] was dropped may come in between, and a
+    /// request may fail or hang: the Lease is then read once more, for [`RELEASE_MAX`] in all.
     pub async fn release(self, idle: Duration) -> Result<(), String> {
         let led = self.led.map_or(Duration::ZERO, |since| since.elapsed());
         let idle = idle.min(led);
         self.until.send_replace(None);
-        match self.hand_back(idle).await {
-            Err(error) if client::is_conflict(&error) => self.hand_back(idle).await,
-            other => other,
+        let end = Instant::now() + RELEASE_MAX;
+        loop {
+            let by = end.min(Instant::now() + RELEASE_TRY);
+            let why = match timeout_at(by, self.hand_back(idle)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => client::explain(&error),
+                Err(_) => "no answer in time".to_owned(),
+            };
+            if Instant::now() + RELEASE_PAUSE >= end {
+                return Err(why);
+            }
+            sleep(RELEASE_PAUSE).await;
         }
-        .map_err(|error| client::explain(&error))
     }
 
     async fn hand_back(&self, idle: Duration) -> kube::Result<()> {

@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-pub use elector::{Elector, LeaseEvent, Settings, idle_said};
+pub use elector::{Elector, LeaseEvent, RELEASE_MAX, Settings, idle_said};
 
 /// Whether this process may act, as executors see it.
 #[derive(Clone, Debug)]

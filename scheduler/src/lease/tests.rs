@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
-use super::{Elector, Leadership, LeaseEvent, Settings};
+use super::{Elector, Leadership, LeaseEvent, RELEASE_MAX, Settings};
 use crate::api::{duration, keys};
 
 /// What happens to one request.
@@ -360,6 +360,39 @@ async fn a_release_that_meets_a_late_renewal_reads_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_that_fails_or_hangs_is_tried_again_but_not_for_long() {
+    use Fault::{HangsAfter, Instead, LostAfter, LostBefore, Slow};
+    let tried: [&[Fault]; 4] = [
+        &[LostBefore, Instead(503), Instead(429), LostBefore],
+        &[Fault::None, LostAfter],
+        &[Slow(9_000), Slow(9_000)],
+        &[HangsAfter, Fault::None, HangsAfter],
+    ];
+    for faults in tried {
+        let server = Server::default();
+        let (mut elector, _) = Elector::new(server.client(), settings("first"));
+        tokio::select! {
+            () = elector.run(|_| ()) => panic!("deposed"),
+            () = seconds(1) => {}
+        }
+        server.faults(faults);
+        elector.release(Duration::ZERO).await.expect("released");
+        assert_eq!(server.holder(), None, "{faults:?}");
+    }
+    let server = Server::default();
+    let (mut elector, leadership) = Elector::new(server.client(), settings("first"));
+    tokio::select! {
+        () = elector.run(|_| ()) => panic!("deposed"),
+        () = seconds(1) => {}
+    }
+    server.faults(&[HangsAfter; 100]);
+    let begun = Instant::now();
+    assert_eq!(elector.release(Duration::ZERO).await, Err("no answer in time".to_owned()));
+    let most = RELEASE_MAX + Duration::from_millis(10);
+    assert!(!leadership.holds() && begun.elapsed() <= most, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_takes_the_lease_deposes_the_leader() {
     let server = Server::default();
     let first = Replica::start(&server, "first");
@@ -516,5 +549,19 @@ proptest! {
         });
         let calm = faults.len() < 5 && stops.is_empty();
         prop_assert!(led > 0 || !calm, "somebody leads in the end");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_made_where_it_is_looked_for_says_what_to_do() {
+    for code in [403, 404] {
+        let server = Server::default();
+        server.faults(&[Fault::None, Fault::Instead(code)]);
+        let first = Replica::start(&server, "first");
+        seconds(1).await;
+        let Some(LeaseEvent::Failed(why)) = first.last() else { panic!("{:?}", first.last()) };
+        assert!(why.contains("leaderElection.resourceNamespace"), "{why}");
+        seconds(2).await;
+        assert!(first.leads(), "it is tried again");
     }
 }

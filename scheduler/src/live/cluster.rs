@@ -407,6 +407,7 @@ impl Live {
         if let Some(old) = self.directory.owners.remove(&key) {
             self.unlink_owner(&key, &old);
             self.disturb_train(&old);
+            self.tell_above(&old);
         }
         let mut more = false;
         for (shape, scheduler) in owner.shapes() {
@@ -512,7 +513,8 @@ impl Live {
         self.enter_as(kind, &named, &uid);
         match queueing::decode(queue, origin, (&named.0, &named.1), &value) {
             Ok(mut decoded) => {
-                match decoded.draft.take() {
+                let ours = !queueing::is_anothers(queue, &value, &self.directory.scheduler);
+                match decoded.draft.take().filter(|_| ours) {
                     Some(draft) => self.queues.put(kind, named.clone(), origin, draft),
                     None => self.queues.remove(kind, &named),
                 }

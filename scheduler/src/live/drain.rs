@@ -22,6 +22,8 @@ use crate::convert::pod::PodDraft;
 use crate::convert::quota::{self, Objects};
 use crate::convert::remarks::Remarks;
 use crate::convert::resolve::{DEFAULT_NAMESPACE, Resolved, namespace_input};
+use crate::convert::theirs::Theirs;
+use crate::gangs::kinds::TABLE;
 use crate::gangs::wishes;
 
 /// What the engine knows, as far as it matters for what it is told next.
@@ -48,6 +50,16 @@ struct News {
 }
 
 impl Live {
+    /// The owner of this name, if its pods name another scheduler.
+    pub fn theirs(&self, namespace: &str, name: &str) -> Option<Theirs> {
+        let kinds = std::iter::once("Job").chain(TABLE.iter().map(|row| row.key));
+        let mut keys =
+            kinds.map(|kind| -> OwnerKey { (kind.into(), namespace.into(), name.into()) });
+        let owners = &self.directory.owners;
+        let of = |key: OwnerKey| Theirs::of(owners.get(&key)?, &self.directory.scheduler);
+        keys.find_map(of)
+    }
+
     /// What changed since the last time.
     pub fn drain(&mut self, now: Time) -> Drained {
         let mut news = News::default();

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::{Migrated, named, our_version};
 use crate::api::duration;
 use crate::config::{self, KIND, file::CapstanConfiguration};
+use crate::gangs::kinds::{Row, TABLE};
 use crate::read::error::{Place, ReadError};
 use crate::read::schema::prune;
 use crate::read::{self, decode};
@@ -60,6 +61,9 @@ const PROCESS: [&str; 11] = [
 
 /// Of its metrics, which are shown; the rest is about Kueue's process.
 const METRICS: [&str; 2] = ["enableClusterQueueResources", "localQueueMetrics"];
+
+/// What Kueue calls the kinds of Kubernetes whose work it takes.
+const OF_KUBERNETES: [&str; 4] = ["batch/job", "pod", "deployment", "statefulset"];
 
 /// Fields of leader election that name the lease; ours is another, or both would wait.
 const LEASE: [&str; 3] = [
@@ -169,11 +173,17 @@ impl Migrated {
 
     /// Kinds of jobs: ours are found by what a cluster serves, so that only others are lost.
     fn integrations(&mut self, place: &Place, given: &Value) {
-        let others = given["externalFrameworks"].as_array();
-        for framework in others.into_iter().flatten().filter_map(Value::as_str) {
-            let problem = format!("{framework}: Capstan does not know this kind as an owner");
-            let path = Some("integrations.externalFrameworks");
-            self.lose(place, "Configuration", path, problem);
+        for (field, path) in [
+            ("frameworks", "integrations.frameworks"),
+            ("externalFrameworks", "integrations.externalFrameworks"),
+        ] {
+            let kinds = given[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+            for framework in kinds.filter(|kind| !is_read(kind)) {
+                let problem = format!(
+                    "{framework}: has no equal, Capstan does not know this kind as an owner"
+                );
+                self.lose(place, "Configuration", Some(path), problem);
+            }
         }
         let no_equal = [
             ("labelKeysToCopy", "has no equal in Capstan"),
@@ -190,6 +200,16 @@ impl Migrated {
             }
         }
     }
+}
+
+/// Whether work of the kind that Kueue calls by this name (`batch/job`, `jobset.x-k8s.io/jobset`)
+/// is read here.
+fn is_read(framework: &str) -> bool {
+    let of_kind = |row: &Row| {
+        let named = framework.strip_prefix(row.group).and_then(|rest| rest.strip_prefix('/'));
+        named.is_some_and(|name| name.eq_ignore_ascii_case(row.name))
+    };
+    OF_KUBERNETES.contains(&framework) || TABLE.iter().any(of_kind)
 }
 
 /// Whether of all feature gates only the one is named that is understood.

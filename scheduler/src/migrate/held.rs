@@ -3,7 +3,9 @@
 //! A Workload of Kueue that says `active: false` becomes one of ours that says so, where it is
 //! certain how the work will be called here: it is that of one job, after which we name it, and no
 //! other job of that name has a Workload. The owner's uid is left out, as everywhere: what is
-//! applied to another cluster has to hold there, too. All others are named, each with its object.
+//! applied to another cluster has to hold there, too; and it does not say whose it is, so that it
+//! stays until work bears its name, whatever the scheduler is called. All others are named, each
+//! with its object.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -38,6 +38,11 @@ const RUNNING: &str = "quota that Kueue's own work holds is not counted by Capst
     has ended: drain a queue in Kueue (stopPolicy: HoldAndDrain), or delete its work, before \
     Capstan admits work of it";
 
+/// What is said of Jobs that may start with fewer pods.
+const FEWER: &str = "with kueue.x-k8s.io/job-min-parallelism, which Capstan reads too: at least so \
+    many pods start together; parallelism stays as it is, so that all are made, and the others \
+    join them once there are quota and room";
+
 /// What is said where no Workload was given.
 const NONE_SEEN: &str = "no Workload of Kueue was given: work that is deactivated there \
     (spec.active: false) starts here, unless those are given too (kubectl get \
@@ -54,6 +59,8 @@ pub struct Migrated {
     pub lost: Vec<Notice>,
     /// Work that names queues, by kind: it has to name our scheduler.
     pub work: BTreeMap<String, usize>,
+    /// Jobs of these that may start with fewer pods.
+    with_least: usize,
     /// The configuration says what Kueue's does not, and takes for granted.
     ready_written: bool,
     /// Kueue's own bookkeeping, by kind: nobody needs it.
@@ -105,7 +112,7 @@ impl Migrated {
             },
             (configuration::GROUP, "Configuration") => self.configuration(place, value),
             ("", "ConfigMap") => self.configuration_in(&place, &value),
-            _ => self.work(&place, kind, &value),
+            _ => self.work(&place, &version, &kind, &value),
         }
     }
 
@@ -142,6 +149,12 @@ impl Migrated {
                  to be added to the spec of the pods{but}",
                 list(&self.work)
             ));
+        }
+        if self.with_least > 0 {
+            notes.push(format!("{} {FEWER}", counted(self.with_least as i64, "Job")));
+        }
+        if self.work.contains_key("Deployment") {
+            notes.push("pods of Deployments are admitted one by one, as in Kueue".to_owned());
         }
         if self.objects.keys().any(|(kind, ..)| *kind == rank(Queueing::ClusterQueue)) {
             notes.push(RUNNING.to_owned());

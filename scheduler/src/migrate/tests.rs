@@ -123,6 +123,87 @@ fn what_work_asks_for_in_vain_is_named_with_its_field() {
     assert!(notes[0].ends_with("what has no equal of what it asks is said above"), "{notes:?}");
 }
 
+/// An object that names a queue.
+fn queued(version: &str, kind: &str, name: &str, more: &str) -> String {
+    format!(
+        "{{apiVersion: {version}, kind: {kind}, metadata: {{name: {name}, namespace: n, \
+         labels: {{kueue.x-k8s.io/queue-name: q}}{more}}}}}\n---\n"
+    )
+}
+
+#[test]
+fn work_of_a_kind_that_is_not_read_is_named_and_not_counted() {
+    // Its pods are one group here as well.
+    let group = "}, spec: {template: {metadata: {labels: {kueue.x-k8s.io/pod-group-name: g}}}";
+    let grouped = queued("apps/v1", "StatefulSet", "grouped", group);
+    let text = [
+        queued("workload.codeflare.dev/v1beta2", "AppWrapper", "aw", ""),
+        queued("workload.codeflare.dev/v1beta2", "AppWrapper", "bw", ""),
+        queued("ray.io/v1", "RayService", "rs", ""),
+        queued("ray.io/v1alpha1", "RayJob", "old", ""),
+        queued("ray.io/v1", "RayJob", "new", ""),
+        queued("apps/v1", "StatefulSet", "set", ""),
+        queued("apps/v1", "Deployment", "web", ""),
+        grouped,
+        queued("v1", "ConfigMap", "of-the-same-chart", ""),
+        queued("networking.k8s.io/v1", "Ingress", "of-the-same-chart", ""),
+    ];
+    let migrated = migrated(&text.concat());
+    let losses = losses(&migrated);
+    let label = "metadata.labels[kueue.x-k8s.io/queue-name]";
+    let words = [
+        format!("AppWrapper n/aw: {label}: has no equal in Capstan: this kind is not read"),
+        "name one (so for 1 more of kind AppWrapper in n)".to_owned(),
+        format!("RayService n/rs: {label}: has no equal in Capstan: this kind is not read"),
+        format!(
+            "RayJob n/old: {label}: is of ray.io/v1alpha1, which is not read; export it as ray"
+        ),
+        format!("StatefulSet n/set: {label}: its pods are admitted one by one, not all or none"),
+    ];
+    assert_eq!(losses.len(), words.len() - 1, "{losses:#?}");
+    for word in words {
+        assert!(losses.iter().any(|loss| loss.contains(&word)), "{word} in {losses:#?}");
+    }
+    let notes = migrated.notes();
+    let counted = "1 Deployment, 1 RayJob, 2 StatefulSets with Kueue's queue label";
+    assert!(notes[0].starts_with(counted), "{notes:?}");
+    assert_eq!(notes[1..], ["pods of Deployments are admitted one by one, as in Kueue"]);
+}
+
+#[test]
+fn what_becomes_of_a_least_parallelism_is_said() {
+    let least = ", annotations: {kueue.x-k8s.io/job-min-parallelism: '3'}";
+    let text = [
+        queued("batch/v1", "Job", "a", least),
+        queued("batch/v1", "Job", "b", least),
+        queued("batch/v1", "Job", "c", ""),
+    ];
+    let migrated = migrated(&text.concat());
+    assert_eq!(losses(&migrated), [""; 0]);
+    let notes = migrated.notes();
+    assert!(notes[0].starts_with("3 Jobs with Kueue's queue label"), "{notes:?}");
+    assert!(notes[1].starts_with("2 Jobs with kueue.x-k8s.io/job-min-parallelism"), "{notes:?}");
+    assert!(notes[1].contains("parallelism stays as it is"), "{notes:?}");
+}
+
+#[test]
+fn frameworks_that_nobody_here_knows_are_named() {
+    let migrated = migrated(
+        "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n\
+         integrations:\n  frameworks: [batch/job, pod, deployment, statefulset, \
+         kubeflow.org/mpijob, trainer.kubeflow.org/trainjob, ray.io/raycluster, \
+         leaderworkerset.x-k8s.io/leaderworkerset, sparkoperator.k8s.io/sparkapplication, \
+         ray.io/rayservice, workload.codeflare.dev/appwrapper]\n",
+    );
+    let losses = losses(&migrated);
+    let words = ["ray.io/rayservice: has no equal", "workload.codeflare.dev/appwrapper: has no"];
+    assert_eq!(losses.len(), words.len(), "{losses:#?}");
+    for word in words {
+        let said = format!("Configuration: integrations.frameworks: {word}");
+        assert!(losses.iter().any(|loss| loss.contains(&said)), "{said} in {losses:#?}");
+    }
+}
+
 #[test]
 fn a_field_of_the_older_version_is_told_by_its_new_name() {
     let migrated = migrated(

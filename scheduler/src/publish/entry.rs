@@ -19,6 +19,7 @@ use super::plan::{EVERY, Name, WORDS_EVERY};
 use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
+use super::whose::is_anothers;
 use super::{diff, queues, workload};
 use crate::api::cluster_queue::CohortStatus;
 use crate::api::local_queue::LocalQueueStatus;
@@ -140,6 +141,17 @@ pub(super) enum Next {
     Nothing,
 }
 
+/// What an object is compared with besides itself.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    /// Workloads were listed.
+    pub(super) listed: bool,
+    /// Where work stands in its queue.
+    pub(super) standings: &'a Standings,
+    /// Our scheduler's name.
+    pub(super) scheduler: &'a str,
+}
+
 /// The Workload that the API shows.
 pub(super) fn shown_workload(entry: &Entry) -> Option<&ShownWorkload> {
     match &entry.shown {
@@ -163,13 +175,10 @@ pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
     }
 }
 
-/// The request that brings what is shown to what is wanted.
-pub(super) fn next(
-    now: Time,
-    key: &Key,
-    entry: &Entry,
-    (listed, standings): (bool, &Standings),
-) -> Next {
+/// The request that brings what is shown to what is wanted. Of a Workload that is another
+/// scheduler's nothing is, and one that does not say that it is ours is not deleted.
+pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> Next {
+    let Around { listed, scheduler, .. } = around;
     let Some(wanted) = &entry.wanted else { return Next::Nothing };
     let patch = |patch: Value, make: fn(Value) -> Write| match patch {
         Value::Null => Next::Nothing,
@@ -178,12 +187,17 @@ pub(super) fn next(
     match (wanted, &entry.shown) {
         (Wanted::Workload(_), None) if !listed => Next::Wait(now.plus(EVERY)),
         (Wanted::Workload(details), None) => match workload::due_from(details) {
-            Some(at) if at <= now => Next::Do(Write::Create(Box::new(workload::object(details)))),
+            Some(at) if at <= now => {
+                Next::Do(Write::Create(Box::new(workload::object(details, scheduler))))
+            }
             Some(at) => Next::Wait(at),
             None => Next::Nothing,
         },
+        (Wanted::Workload(_), Some(Shown::Workload(shown))) if is_anothers(shown, scheduler) => {
+            Next::Nothing
+        }
         (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
-            next_of_workload(now, (key, entry), (details, shown), standings)
+            next_of_workload(now, (key, entry), (details, shown), around)
         }
         (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_) | Wanted::Cohort(_), None) => {
             Next::Do(Write::Read)
@@ -209,6 +223,9 @@ pub(super) fn next(
         }
         (Wanted::Pod(wanted), _) => Next::Do(Write::Condition(wanted.clone())),
         (Wanted::Gone(at), _) if now < *at => Next::Wait(*at),
+        (Wanted::Gone(_), Some(Shown::Workload(shown))) if shown.scheduler() != Some(scheduler) => {
+            Next::Nothing
+        }
         (Wanted::Gone(_), Some(Shown::Workload(shown))) => {
             Next::Do(Write::Delete(shown.uid().map(str::to_owned)))
         }
@@ -235,12 +252,12 @@ fn next_of_workload(
     now: Time,
     (key, entry): (&Key, &Entry),
     (details, shown): (&WorkloadDetails, &ShownWorkload),
-    standings: &Standings,
+    around: Around<'_>,
 ) -> Next {
     let uid = shown.uid();
     let shown = shown.unpack();
     let refused = entry.of_object && entry.object_failures > 0;
-    let object = match workload::object_patch(uid, &shown, details) {
+    let object = match workload::object_patch(uid, &shown, details, around.scheduler) {
         None => Next::Nothing,
         Some(_) if now < entry.object_at => Next::Wait(entry.object_at),
         Some(changes) => Next::Do(Write::Object(changes)),
@@ -251,7 +268,7 @@ fn next_of_workload(
     let before = shown.status.unwrap_or_default();
     let mut after = workload::status(&before, details, now);
     if let Key::Workload(name) = key {
-        places::say(&mut after, details, name, standings);
+        places::say(&mut after, details, name, around.standings);
     }
     let changes = of_status(diff::value(&before), diff::value(&after));
     let at = entry.placed_at.plus(PLACES_EVERY);

@@ -395,15 +395,15 @@ fn admitted(state: Option<State>) -> bool {
 
 /// What people look at when they ask for a workload: its owner, else its first pod.
 pub fn about(details: &WorkloadDetails) -> Option<Object> {
-    match (&details.owner, &details.first_pod) {
-        (Some(owner), _) => Some(Object {
+    match &details.owner {
+        Some(owner) => Some(Object {
             api_version: workload::api_version(&owner.kind)?.into(),
             kind: owner.kind.clone(),
             namespace: owner.namespace.clone(),
             name: owner.name.clone(),
             uid: owner.uid.clone(),
         }),
-        (None, pod) => pod.as_ref().map(of_pod),
+        None => details.first_pods.first().map(of_pod),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Watches Workloads for those that somebody deletes: they are made again.
 //!
 //! Nothing else of them is read: what people look at decides nothing. Only metadata is watched,
-//! and only while we lead.
+//! and only while we lead; of all of them, also of those that are not ours, under whose names ours
+//! may wait.
 
 use std::time::Duration;
 

@@ -164,7 +164,7 @@ pub fn of_workload(details: &WorkloadDetails, live: &Live) -> Option<(GroupKey, 
     let namespace = &details.view.namespace;
     let group = live.group(kind, namespace, details.group.as_ref()?)?;
     let stands = stands(details)?;
-    let first = details.first_pod.as_ref().and_then(|pod| live.owner_of(&pod.uid));
+    let first = details.first_pods.first().and_then(|pod| live.owner_of(&pod.uid));
     let wish = GroupWish {
         least: details.needed,
         occupied_by: first.map(|owner| format!("{namespace}/{}", owner.name).into()),

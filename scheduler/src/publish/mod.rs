@@ -21,8 +21,9 @@
 //! Start: Workloads are listed before the first is written, and again when our kinds come back.
 //! What the API shows and the engine does not know (accrued cost, `spec.active`, conditions of
 //! others) is kept. Patches of pods, and of Workloads themselves, name the uid that they mean;
-//! those of our own kinds' statuses do not, because the API server overlooks it there. What no
-//! gang stands for is deleted when the engine has seen everything ([`Publisher::standing`]).
+//! those of our own kinds' statuses do not, because the API server overlooks it there. What says
+//! that it is ours (`whose`) and no gang stands for is deleted when the engine has seen everything
+//! ([`Publisher::standing`]).
 
 mod budget;
 mod conditions;
@@ -42,6 +43,7 @@ mod shown;
 mod task;
 #[cfg(test)]
 mod tests;
+mod whose;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -79,9 +81,10 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Nothing to show yet.
-    pub fn new(limits: Limits, clock: Clock) -> Publisher {
-        Publisher { plan: Arc::new(Mutex::new(Plan::new(limits))), bell: Arc::default(), clock }
+    /// Nothing to show yet, of the work of the scheduler of this name.
+    pub fn new(limits: Limits, clock: Clock, scheduler: Text) -> Publisher {
+        let plan = Arc::new(Mutex::new(Plan::new(limits, scheduler)));
+        Publisher { plan, bell: Arc::default(), clock }
     }
 
     /// Effects began or ended: for a moment less is written beside them. These pods were bound:
@@ -162,8 +165,8 @@ impl Publisher {
         self.with(|plan, now| names.iter().for_each(|name| plan.gone(now, name)));
     }
 
-    /// All workloads that stand, once the engine has seen everything: what the API shows beyond
-    /// them is deleted.
+    /// All workloads that stand, once the engine has seen everything: what the API shows of ours
+    /// beyond them is deleted.
     pub fn standing(&self, names: impl IntoIterator<Item = Name>) {
         let names: std::collections::BTreeSet<Name> = names.into_iter().collect();
         self.with(|plan, now| plan.standing(now, names));
@@ -202,6 +205,11 @@ impl Publisher {
     /// to be told of.
     pub fn standings(&self, all: BTreeMap<Name, Standing>) -> Vec<Name> {
         self.plan.lock().stand(all)
+    }
+
+    /// Whether the Workload of this name is known to be another scheduler's.
+    pub fn is_anothers(&self, namespace: &Text, name: &Text) -> bool {
+        self.plan.lock().is_anothers(&(namespace.clone(), name.clone()))
     }
 
     /// A Workload of this uid was deleted.

@@ -23,7 +23,7 @@ use capstan_core::plan::{PodRef, State};
 use capstan_core::time::{Span, Time};
 
 use super::entry::{
-    Answer, Entry, Filed, Key, Next, RANKS, Shown, Wanted, Write, counted, next, rank,
+    Answer, Around, Entry, Filed, Key, Next, RANKS, Shown, Wanted, Write, counted, next, rank,
     shown_workload,
 };
 use super::events::{Notes, Told};
@@ -32,6 +32,7 @@ use super::places::{self, Standing, Standings};
 use super::pods::{self, PodCondition};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
 use super::shown::ShownWorkload;
+use super::whose::{Whose, is_anothers, ours};
 use super::workload;
 
 /// Time between two writes of one object.
@@ -52,6 +53,8 @@ pub type Name = (Text, Text);
 /// All objects, and which is written next.
 #[derive(Debug)]
 pub struct Plan {
+    /// Whose Workloads are.
+    pub(super) whose: Whose,
     entries: BTreeMap<Key, Entry>,
     later: BTreeSet<(Time, Key)>,
     /// By rank: what is due, in the order in which it became so, and since when.
@@ -85,8 +88,9 @@ pub struct Plan {
 
 impl Plan {
     /// Nothing wanted yet.
-    pub fn new(limits: Limits) -> Plan {
+    pub fn new(limits: Limits, scheduler: Text) -> Plan {
         Plan {
+            whose: Whose::new(scheduler),
             entries: BTreeMap::new(),
             later: BTreeSet::new(),
             ready: Default::default(),
@@ -149,7 +153,8 @@ impl Plan {
     }
 
     /// The API's Workloads, read before anything is written, and when in doubt. What is not among
-    /// them is made again when it is next told of.
+    /// them is made again when it is next told of. Those of other schedulers are passed over: where
+    /// work of ours bears the name of one, that shows when it is to be made.
     pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = (Name, ShownWorkload)>) {
         self.listed = true;
         for (key, entry) in &mut self.entries {
@@ -159,6 +164,9 @@ impl Plan {
         }
         let mut strays = Vec::new();
         for (name, object) in all {
+            if is_anothers(&object, self.whose.scheduler()) {
+                continue;
+            }
             let key = Key::Workload(name.clone());
             if self.standing.as_ref().is_some_and(|names| !names.contains(&name)) {
                 strays.push(key.clone());
@@ -183,15 +191,30 @@ impl Plan {
         let stray = |key: &&Key| matches!(key, Key::Workload(name) if !names.contains(name));
         let strays: Vec<Key> = self.entries.keys().filter(stray).cloned().collect();
         strays.into_iter().for_each(|key| self.stray(now, key));
+        let entries = &self.entries;
+        self.whose.forget(|name| !entries.contains_key(&Key::Workload(name.clone())));
         self.standing = (!self.listed).then_some(names);
     }
 
-    /// An object that no workload stands for goes, unless one was told of since.
+    /// An object that no workload stands for goes, unless one was told of since. One that does not
+    /// say that it is ours stays: the garbage collector deletes it when its owners are gone.
     fn stray(&mut self, now: Time, key: Key) {
-        let wanted = self.entries.get(&key).and_then(|entry| entry.wanted.as_ref());
-        if !matches!(wanted, Some(Wanted::Workload(_))) {
-            self.want(now, key, Wanted::Gone(now));
+        let entry = self.entries.get(&key);
+        if matches!(entry.and_then(|entry| entry.wanted.as_ref()), Some(Wanted::Workload(_))) {
+            return;
         }
+        if let (Key::Workload(name), Some(shown)) = (&key, entry.and_then(shown_workload))
+            && self.whose.is_nobodys(name, shown)
+        {
+            return;
+        }
+        self.want(now, key, Wanted::Gone(now));
+    }
+
+    /// Whether the Workload of this name is another scheduler's, as far as the API was asked.
+    pub fn is_anothers(&self, name: &Name) -> bool {
+        let shown = self.entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
+        shown.is_some_and(|shown| is_anothers(shown, self.whose.scheduler()))
     }
 
     /// A workload as it is now, and the conditions of its pods that wait.
@@ -241,9 +264,8 @@ impl Plan {
             self.forget(&key);
             return;
         }
-        let entries = &self.entries;
-        let shown =
-            |name: &Name| entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
+        let (entries, whose) = (&self.entries, &self.whose);
+        let shown = |name: &Name| ours(entries, whose, name);
         self.notes.of_workload(now, &details, shown);
         self.want(now, key, Wanted::Workload(Box::new(details)));
     }
@@ -259,10 +281,8 @@ impl Plan {
 
     /// A workload is gone and nobody bears its name.
     pub fn gone(&mut self, now: Time, name: &Name) {
-        let entries = &self.entries;
-        let shown =
-            |name: &Name| entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
-        self.notes.gone(now, name, shown);
+        let (entries, whose) = (&self.entries, &self.whose);
+        self.notes.gone(now, name, |name: &Name| ours(entries, whose, name));
         for pod in self.waiting.remove(name).unwrap_or_default() {
             self.forget(&Key::Pod(pod));
         }
@@ -437,7 +457,9 @@ impl Plan {
             }
             let (_, key) = self.ready[rank].remove(&at).expect("it is somebody's turn");
             let entry = self.entries.get_mut(&key).expect("filed ones exist");
-            match next(now, &key, entry, (self.listed, &self.standings)) {
+            let (listed, standings) = (self.listed, &self.standings);
+            let around = Around { listed, standings, scheduler: self.whose.scheduler() };
+            match next(now, &key, entry, around) {
                 Next::Do(write) => {
                     (entry.filed, entry.flying) = (None, true);
                     entry.written_at = now;
@@ -509,7 +531,9 @@ impl Plan {
                 if entry.of_object {
                     (entry.object_failures, entry.object_at) = (0, Time::MIN);
                 }
-                if let (Key::Workload(name), Some(shown)) = (key, shown_workload(entry)) {
+                if let (Key::Workload(name), Some(shown)) = (key, shown_workload(entry))
+                    && !self.whose.is_anothers(name, shown)
+                {
                     self.notes.shown(now, name, shown);
                 }
             }

@@ -62,7 +62,7 @@ fn shortage(reason: &Reason) -> Option<&NodeShortage> {
 
 #[cfg(test)]
 mod tests {
-    use capstan_core::explain::reason::{FlavorRefusal, NoVictims, NodeRefusal};
+    use capstan_core::explain::reason::{DomainShortage, FlavorRefusal, NoVictims, NodeRefusal};
 
     use super::*;
 
@@ -137,6 +137,50 @@ mod tests {
             [[short(), FlavorProblem::Nodes(nodes())], [FlavorProblem::Nodes(nodes()), short()]]
         {
             assert_eq!(condition(&either(both)).reason, "WaitingForQuota");
+        }
+    }
+
+    /// Alerts read these: they are words of Kueue's API.
+    #[test]
+    fn reasons_why_work_waits_are_kueues() {
+        let most = FlavorProblem::ExceedsMax {
+            resource: "nvidia.com/gpu".into(),
+            asked: 8,
+            others: 0,
+            most: 4,
+        };
+        let topology = Reason::Topology(Box::new(DomainShortage {
+            level: "rack".into(),
+            asked: 4,
+            best: None,
+            holds: 2,
+            next: None,
+            slice: None,
+            gone: 0,
+            ended: None,
+        }));
+        let missing = Reason::LocalQueueMissing { namespace: "n".into(), name: "q".into() };
+        let rows = [
+            (flavors(FlavorProblem::Affinity), "NoMatchingFlavor"),
+            (flavors(short()), "WaitingForQuota"),
+            (flavors(most), "ExceedsMaxQuota"),
+            (topology, "TopologyPlacementFailed"),
+            (Reason::WaitingForVictims { victims: 1 }, "WaitingForPreemptedWorkloads"),
+            (missing, "Misconfigured"),
+            (Reason::LocalQueueStopped { local_queue: "n/q".into() }, "Suspended"),
+            (Reason::Behind { ahead: 2, queue: "q".into() }, "PendingEvaluation"),
+            (Reason::AwaitsOthers { workload: "n/w".into() }, "WaitingForPodsReady"),
+        ];
+        for (reason, word) in rows {
+            assert_eq!(condition(&reason).reason, word, "{reason}");
+        }
+    }
+
+    #[test]
+    fn who_lacks_quota_says_of_what_in_which_flavor_and_how_much() {
+        let said = condition(&flavors(short())).message;
+        for part in ["q has 4 GPUs left", "8 asked", "flavor f"] {
+            assert!(said.contains(part), "{part} in {said}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A Workload as the API shows it: as little of it as comparisons need, packed.
 //!
 //! A leader keeps one for every gang of the cluster, and looks into it only when the gang may have
-//! changed. So spec, status, queue label and owners' uids are kept as text without what is empty
+//! changed. So spec, status, labels of ours and owners' uids are kept as text without what is empty
 //! anyway; who wrote which field (`managedFields`) and all else that the API adds is let go.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as ApiTime};
@@ -53,14 +53,16 @@ const WORDS: [&str; 28] = [
 /// A Workload, packed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownWorkload {
-    /// Whether a status was written, the uid, a line's end, and what [`Packed`] is as JSON with
-    /// [`WORDS`] replaced.
+    /// Whether a status was written, the uid, a line's end, whose it is, a line's end, and what
+    /// [`Packed`] is as JSON with [`WORDS`] replaced.
     bytes: Box<[u8]>,
 }
 
 /// What comparisons need of a Workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compared {
+    /// The scheduler whose it says that it is.
+    pub scheduler: Option<String>,
     /// Its queue label.
     pub queue: Option<String>,
     /// Uids of its owners.
@@ -81,7 +83,8 @@ impl ShownWorkload {
     /// Packs what the API shows.
     pub fn of(object: &Workload) -> ShownWorkload {
         let meta = &object.metadata;
-        let queue = meta.labels.as_ref().and_then(|labels| labels.get(keys::QUEUE)).cloned();
+        let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));
+        let queue = label(keys::QUEUE).cloned();
         let owners = meta.owner_references.iter().flatten().map(|owner| owner.uid.clone());
         let conditions = object.status.iter().flat_map(|status| &status.conditions).map(|it| {
             let Condition { type_, status, reason, message, .. } = it.clone();
@@ -109,6 +112,8 @@ impl ShownWorkload {
         let mut text = String::from(if object.status.is_none() { BARE } else { WRITTEN });
         text.push_str(meta.uid.as_deref().unwrap_or_default());
         text.push_str(END);
+        text.push_str(label(keys::SCHEDULER_NAME).map_or("", String::as_str));
+        text.push_str(END);
         text.push_str(&shortened(packed));
         // A copy has exactly the size that it needs.
         ShownWorkload { bytes: Box::from(text.as_bytes()) }
@@ -123,7 +128,12 @@ impl ShownWorkload {
 
     /// Unique id.
     pub fn uid(&self) -> Option<&str> {
-        Some(self.parts().0).filter(|uid| !uid.is_empty())
+        Some(self.parts()[0]).filter(|uid| !uid.is_empty())
+    }
+
+    /// The scheduler whose it says that it is; `None`: it says nothing of that.
+    pub fn scheduler(&self) -> Option<&str> {
+        Some(self.parts()[1]).filter(|name| !name.is_empty())
     }
 
     /// It was made, and no status was written yet.
@@ -131,16 +141,18 @@ impl ShownWorkload {
         self.bytes.starts_with(BARE.as_bytes())
     }
 
-    /// The uid, and the rest.
-    fn parts(&self) -> (&str, &str) {
+    /// The uid, whose it is, and the rest.
+    fn parts(&self) -> [&str; 3] {
         let text = str::from_utf8(&self.bytes).expect("it was packed here");
-        text[BARE.len()..].split_once(END).expect("it was packed here")
+        let (uid, rest) = text[BARE.len()..].split_once(END).expect("it was packed here");
+        let (scheduler, rest) = rest.split_once(END).expect("it was packed here");
+        [uid, scheduler, rest]
     }
 
     /// What it says.
     pub fn unpack(&self) -> Compared {
         let Packed(queue, owners, spec, status, conditions) =
-            serde_json::from_str(&lengthened(self.parts().1)).expect("it was packed here");
+            serde_json::from_str(&lengthened(self.parts()[2])).expect("it was packed here");
         let spec = serde_json::from_value(spec).expect("it was packed here");
         let status = status.map(|rest| {
             let mut status: WorkloadStatus =
@@ -149,7 +161,8 @@ impl ShownWorkload {
             status.conditions = all.map(condition).collect();
             status
         });
-        Compared { queue, owners, spec, status }
+        let scheduler = self.scheduler().map(str::to_owned);
+        Compared { scheduler, queue, owners, spec, status }
     }
 }
 
@@ -203,7 +216,8 @@ mod tests {
             "kind": "Workload",
             "metadata": {
                 "name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "7",
-                "labels": {"capstan.sh/queue": "q", "other": "o"},
+                "labels": {"capstan.sh/queue": "q", "capstan.sh/scheduler-name": "dev",
+                    "other": "o"},
                 "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "g",
                     "uid": "uid-g"}],
                 "managedFields": [{"manager": "capstan", "operation": "Update",
@@ -221,6 +235,7 @@ mod tests {
         let (name, shown) = ShownWorkload::named(&object).expect("it has a name");
         assert_eq!((&*name.0, &*name.1, shown.uid(), shown.bare()), ("ns", "g", Some("u"), false));
         let want = Compared {
+            scheduler: Some("dev".to_owned()),
             queue: Some("q".to_owned()),
             owners: vec!["uid-g".to_owned()],
             spec: object.spec.clone(),
@@ -228,8 +243,13 @@ mod tests {
         };
         assert_eq!(shown.unpack(), want);
         assert!(shown.bytes.len() < 512, "{}", shown.bytes.len());
-        let bare = ShownWorkload::of(&Workload { status: None, ..object });
-        assert!(bare.bare() && bare.unpack().status.is_none());
+        let mut bare = Workload { status: None, ..object };
+        assert!(
+            ShownWorkload::of(&bare).bare() && ShownWorkload::of(&bare).unpack().status.is_none()
+        );
+        bare.metadata.labels = None;
+        let nobodys = ShownWorkload::of(&bare);
+        assert_eq!((nobodys.scheduler(), nobodys.unpack().scheduler), (None, None));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! The task that carries the plan out: bounded, only while we lead.
 
+use std::collections::BTreeMap;
+use std::future::Future;
 use std::time::Duration;
 
 use capstan_core::time::Time;
 use kube::Client;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 
 use super::entry::{Answer, Key};
+use super::whose::LeftAlone;
 use super::{Publisher, events, requests};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
@@ -43,7 +46,7 @@ pub async fn run(
     metrics: std::sync::Arc<Metrics>,
     reporter: Reporter,
 ) {
-    let (mut flying, mut telling) = (JoinSet::new(), JoinSet::new());
+    let (mut flying, mut telling) = (Flying::default(), JoinSet::new());
     let mut listed = None;
     loop {
         if !leadership.holds() {
@@ -59,19 +62,21 @@ pub async fn run(
         }
         let clients = (&writes, &events);
         let wake = start(&publisher, clients, &leadership, &reporter, (&mut flying, &mut telling));
+        let left_alone = publisher.plan.lock().whose.take_to_say();
+        left_alone.iter().for_each(LeftAlone::log);
         let counts = publisher.plan.lock().take_counts();
         metrics.published(counts.into_iter().map(|(what, count)| (what.word(), count)));
         let nap =
             wake.map_or(NAP, |at| publisher.clock.until(at).clamp(Duration::from_millis(1), NAP));
         tokio::select! {
             () = publisher.bell.notified() => {}
-            Some(done) = flying.join_next() => answered(&publisher, done),
+            Some((key, answer)) = flying.next() => answered(&publisher, &key, answer),
             Some(_) = telling.join_next() => publisher.plan.lock().event_answered(),
             () = tokio::time::sleep(nap) => {}
         }
         tokio::time::sleep_until(next).await;
-        while let Some(done) = flying.try_join_next() {
-            answered(&publisher, done);
+        while let Some((key, answer)) = flying.try_next() {
+            answered(&publisher, &key, answer);
         }
         while telling.try_join_next().is_some() {
             publisher.plan.lock().event_answered();
@@ -103,11 +108,9 @@ impl Publisher {
     }
 }
 
-fn answered(publisher: &Publisher, done: Result<(Key, Answer), tokio::task::JoinError>) {
-    if let Ok((key, answer)) = done {
-        let now = publisher.clock.now();
-        publisher.plan.lock().answered(now, &key, answer);
-    }
+fn answered(publisher: &Publisher, key: &Key, answer: Answer) {
+    let now = publisher.clock.now();
+    publisher.plan.lock().answered(now, key, answer);
 }
 
 /// Lists Workloads. `Some`: it is to be tried again then.
@@ -128,7 +131,44 @@ async fn list(publisher: &Publisher, client: &Client) -> Option<tokio::time::Ins
     }
 }
 
-type Flying = JoinSet<(Key, Answer)>;
+/// Requests on their way, and what each of them writes: however one ends, it is answered.
+#[derive(Default)]
+struct Flying {
+    requests: JoinSet<Answer>,
+    keys: BTreeMap<Id, Key>,
+}
+
+impl Flying {
+    fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn spawn(&mut self, key: Key, request: impl Future<Output = Answer> + Send + 'static) {
+        let id = self.requests.spawn(request).id();
+        self.keys.insert(id, key);
+    }
+
+    /// What is answered next; `None`: nothing is on its way.
+    async fn next(&mut self) -> Option<(Key, Answer)> {
+        let done = self.requests.join_next_with_id().await?;
+        self.landed(done)
+    }
+
+    /// What was answered already.
+    fn try_next(&mut self) -> Option<(Key, Answer)> {
+        let done = self.requests.try_join_next_with_id()?;
+        self.landed(done)
+    }
+
+    fn landed(&mut self, done: Result<(Id, Answer), JoinError>) -> Option<(Key, Answer)> {
+        let (id, answer) = match done {
+            Ok(done) => done,
+            // It panicked: what it writes is due again.
+            Err(error) => (error.id(), Answer::Failed),
+        };
+        Some((self.keys.remove(&id)?, answer))
+    }
+}
 
 /// Starts requests as far as the plan and the bounds allow; when the plan wants to be asked next.
 fn start(
@@ -142,12 +182,12 @@ fn start(
     while flying.len() < FLYING_MAX && leadership.holds() {
         let Some((key, write)) = publisher.plan.lock().next(now) else { break };
         let (client, leadership) = (writes.clone(), leadership.clone());
-        flying.spawn(async move {
-            let answer = match leadership.holds() {
-                true => requests::carry_out(&client, &key, write).await,
+        let of = key.clone();
+        flying.spawn(key, async move {
+            match leadership.holds() {
+                true => requests::carry_out(&client, &of, write).await,
                 false => Answer::Failed,
-            };
-            (key, answer)
+            }
         });
     }
     while telling.len() < EVENTS_MAX && leadership.holds() {
@@ -161,4 +201,24 @@ fn start(
         });
     }
     publisher.plan.lock().wake()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_panics_is_answered_as_one_that_failed() {
+        let mut flying = Flying::default();
+        let key = |name: &str| Key::ClusterQueue(name.into());
+        flying.spawn(key("broken"), async { panic!("of a request") });
+        let (of, answer) = flying.next().await.expect("it was on its way");
+        assert_eq!(of, key("broken"));
+        assert!(matches!(answer, Answer::Failed), "{answer:?}");
+        flying.spawn(key("whole"), async { Answer::Gone });
+        let (of, answer) = flying.next().await.expect("it was on its way");
+        assert_eq!(of, key("whole"));
+        assert!(matches!(answer, Answer::Gone), "{answer:?}");
+        assert!(flying.next().await.is_none() && flying.keys.is_empty());
+    }
 }

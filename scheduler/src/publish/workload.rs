@@ -57,16 +57,18 @@ pub fn due_from(details: &WorkloadDetails) -> Option<Time> {
     }
 }
 
-/// The object as it is created: everything but its status.
-pub fn object(details: &WorkloadDetails) -> Workload {
+/// The object as this scheduler creates it: everything but its status.
+pub fn object(details: &WorkloadDetails, scheduler: &str) -> Workload {
     let view = &details.view;
     let spec = spec(None, details);
+    let whose = (keys::SCHEDULER_NAME.to_owned(), scheduler.to_owned());
+    let queue = queue_label(&spec).map(|queue| (keys::QUEUE.to_owned(), queue));
     Workload {
         metadata: ObjectMeta {
             namespace: Some(view.namespace.to_string()),
             name: Some(view.name.to_string()),
-            labels: Some(labels(&spec)).filter(|labels| !labels.is_empty()),
-            owner_references: owner(details).map(|owner| vec![owner]),
+            labels: Some([whose].into_iter().chain(queue).collect()),
+            owner_references: Some(owners(details)).filter(|owners| !owners.is_empty()),
             ..ObjectMeta::default()
         },
         spec,
@@ -74,27 +76,42 @@ pub fn object(details: &WorkloadDetails) -> Workload {
     }
 }
 
-/// Labels that say its queue, to select by; a name may be longer than a label.
-fn labels(spec: &WorkloadSpec) -> BTreeMap<String, String> {
+/// The label that says its queue, to select by; a name may be longer than a label.
+fn queue_label(spec: &WorkloadSpec) -> Option<String> {
     let queue = &spec.queue_name;
-    let queue = (!queue.is_empty() && is_label_value(queue)).then(|| queue.clone());
-    queue.map(|queue| (keys::QUEUE.to_owned(), queue)).into_iter().collect()
+    (!queue.is_empty() && is_label_value(queue)).then(|| queue.clone())
 }
 
-/// Who it goes with: its owner, else its first pod.
-fn owner(details: &WorkloadDetails) -> Option<OwnerReference> {
-    let (api_version, kind, name, uid) = match (&details.owner, &details.first_pod) {
-        (Some(owner), _) => (api_version(&owner.kind)?, &*owner.kind, &owner.name, &owner.uid),
-        (None, Some(pod)) => ("v1".to_owned(), "Pod", &pod.name, &pod.uid),
-        (None, None) => return None,
-    };
-    Some(OwnerReference {
+/// Who it goes with: its owner, else the first of its pods. It stays while one of those named is
+/// there, so that a hold outlives a member that is replaced.
+fn owners(details: &WorkloadDetails) -> Vec<OwnerReference> {
+    let owner = |api_version: String, kind: &str, name: &str, uid: &str| OwnerReference {
         api_version,
         kind: kind.to_owned(),
-        name: name.to_string(),
-        uid: uid.to_string(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
         ..OwnerReference::default()
-    })
+    };
+    match &details.owner {
+        Some(it) => {
+            let version = api_version(&it.kind);
+            version.map(|version| owner(version, &it.kind, &it.name, &it.uid)).into_iter().collect()
+        }
+        None => {
+            let pods = details.first_pods.iter();
+            pods.map(|pod| owner("v1".to_owned(), "Pod", &pod.name, &pod.uid)).collect()
+        }
+    }
+}
+
+/// Who it should go with, where it is to be said anew: its owner is another, or no more than half
+/// of the pods that could be named are. Pods come and go, and none of them is worth a write, unless
+/// the work is held: that would end with the last that is named.
+fn owners_anew(shown: &Compared, details: &WorkloadDetails) -> Option<Vec<OwnerReference>> {
+    let wanted = owners(details);
+    let named = wanted.iter().filter(|owner| shown.owners.contains(&owner.uid)).count();
+    let few = named <= wanted.len() / 2 || !shown.spec.active;
+    (named < wanted.len() && few).then_some(wanted)
 }
 
 /// The API version of owners that run as a gang.
@@ -475,29 +492,36 @@ fn reserved_in(details: &WorkloadDetails) -> String {
     }
 }
 
-/// What differs of the object itself: spec, queue label, and an owner that is another by now. It
-/// names the object that it means.
+/// What differs of the object itself: spec, queue label, whose it is if it was nobody's, and owners
+/// that are others by now. It names the object that it means.
 pub fn object_patch(
     uid: Option<&str>,
     shown: &Compared,
     details: &WorkloadDetails,
+    scheduler: &str,
 ) -> Option<Value> {
-    let owner = owner(details).filter(|owner| !shown.owners.contains(&owner.uid));
+    let owners = owners_anew(shown, details);
     let mut wanted = spec(Some(&shown.spec), details);
     // Who deactivated the work of an owner that is gone did not mean its successor.
-    let another = owner.is_some() && !shown.owners.is_empty();
+    let another = owners.is_some() && !shown.owners.is_empty();
     wanted.active |= another && details.owner.is_some();
     let mut patch = Map::new();
     if let Some(changes) = diff::merge_patch(&diff::value(&shown.spec), &diff::value(&wanted)) {
         patch.insert("spec".to_owned(), changes);
     }
-    let mut meta = Map::new();
-    let label = labels(&wanted).remove(keys::QUEUE);
-    if shown.queue != label {
-        meta.insert("labels".to_owned(), json!({ keys::QUEUE: label }));
+    let (mut meta, mut labels) = (Map::new(), Map::new());
+    let queue = queue_label(&wanted);
+    if shown.queue != queue {
+        labels.insert(keys::QUEUE.to_owned(), json!(queue));
     }
-    if let Some(owner) = owner {
-        meta.insert("ownerReferences".to_owned(), json!([owner]));
+    if shown.scheduler.is_none() {
+        labels.insert(keys::SCHEDULER_NAME.to_owned(), json!(scheduler));
+    }
+    if !labels.is_empty() {
+        meta.insert("labels".to_owned(), Value::Object(labels));
+    }
+    if let Some(owners) = owners {
+        meta.insert("ownerReferences".to_owned(), json!(owners));
     }
     if patch.is_empty() && meta.is_empty() {
         return None;

@@ -29,7 +29,7 @@ use crate::api::pod::Pod;
 use crate::api::{GROUP, KUEUE_GROUP, storage};
 use crate::config::Config;
 use crate::convert::gang::GangDraft;
-use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
+use crate::convert::gathered::{Identity, OwnerDraft, PriorityClassDraft};
 use crate::convert::group::GroupDraft;
 use crate::convert::quota::Draft;
 use crate::convert::ranges::LimitRangeDraft;
@@ -57,6 +57,8 @@ pub struct Collector<'a> {
     pub ignored: BTreeMap<String, usize>,
     /// Times seen.
     pub times: Times,
+    /// How many names were made of each beginning.
+    generated: BTreeMap<Identity, u32>,
 }
 
 /// Earliest and latest times of what was read.
@@ -131,6 +133,7 @@ impl<'a> Collector<'a> {
             warnings: Vec::new(),
             ignored: BTreeMap::new(),
             times: Times::default(),
+            generated: BTreeMap::new(),
         }
     }
 
@@ -157,13 +160,11 @@ impl<'a> Collector<'a> {
         if let Known::Queueing(_, origin) = known {
             queueing::upgrade(&mut value, origin);
         }
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let told = self.generate((group, &kind), known, &mut value);
         let meta = &value["metadata"];
-        let text = |key: &str| meta[key].as_str().filter(|text| !text.is_empty());
-        let namespace = match known.namespaced() {
-            true => text("namespace").unwrap_or("default"),
-            false => "",
-        };
-        let name = text("name").unwrap_or_default().to_owned();
+        let namespace = namespace_of(meta, known);
+        let name = meta["name"].as_str().unwrap_or_default().to_owned();
         let object: Text = match (namespace, &*name) {
             (_, "") => kind.clone(),
             ("" | "default", _) => format!("{kind} {name}"),
@@ -179,7 +180,14 @@ impl<'a> Collector<'a> {
         if name.is_empty() {
             return Some(Named { place, known, object, name, misnamed, value });
         }
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        if told {
+            let problem = format!(
+                "left to an API server (generateName); called {name} here, others that begin so by \
+                 the numbers that follow"
+            );
+            let (place, path) = (Some(place.clone()), Some("metadata.name".to_owned()));
+            self.warnings.push(Notice { place, object: Some(object.clone()), path, problem });
+        }
         let mut share = |text: &str| self.gathered.shared.texts.text(text);
         let identity = (share(group), share(&kind), share(namespace), Text::from(name.as_str()));
         if let Some(first) = self.gathered.places.get(&identity) {
@@ -190,6 +198,30 @@ impl<'a> Collector<'a> {
         }
         self.gathered.places.insert(identity, place.clone());
         Some(Named { place, known, object, name, misnamed, value })
+    }
+
+    /// Names an object that leaves that to an API server by what it says and a number, in the order
+    /// in which they are read; whether it is the first that begins so.
+    fn generate(&mut self, (group, kind): (&str, &str), known: Known, value: &mut Value) -> bool {
+        let meta = &value["metadata"];
+        let Some(begins) = names::to_be_generated(meta) else { return false };
+        let mut share = |text: &str| self.gathered.shared.texts.text(text);
+        let (group, kind) = (share(group), share(kind));
+        let namespace = share(namespace_of(meta, known));
+        let identity = |name: &str| -> Identity {
+            (group.clone(), kind.clone(), namespace.clone(), Text::from(name))
+        };
+        let count = self.generated.entry(identity(begins)).or_default();
+        let first = *count == 0;
+        let name = loop {
+            *count += 1;
+            let name = format!("{begins}{count}");
+            if !self.gathered.places.contains_key(&identity(&name)) {
+                break name;
+            }
+        };
+        value["metadata"]["name"] = name.into();
+        first
     }
 
     fn word(&mut self, place: &Place, value: &Value, key: &str) -> Option<String> {
@@ -435,6 +467,12 @@ impl<'a> Collector<'a> {
         let (place, object) = (Some(named.place.clone()), Some(named.object.clone()));
         self.warnings.push(Notice { place, object, path, problem });
     }
+}
+
+/// The namespace that an object is in; empty where its kind has none.
+fn namespace_of(meta: &Value, known: Known) -> &str {
+    let said = meta["namespace"].as_str().filter(|text| !text.is_empty());
+    if known.namespaced() { said.unwrap_or("default") } else { "" }
 }
 
 fn refused(refusals: Vec<Refusal>) -> Vec<Finding> {

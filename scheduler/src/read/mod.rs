@@ -32,7 +32,8 @@ use capstan_core::time::Time;
 use serde_json::Value;
 
 use crate::config::Config;
-use crate::convert;
+use crate::convert::theirs::Theirs;
+use crate::convert::{self, Gathered};
 use collect::Collector;
 use error::{Notice, Place, ReadError};
 use json::Take;
@@ -55,6 +56,8 @@ pub struct Objects {
     pub latest: Option<Time>,
     /// Pods and Jobs whose spec names our scheduler.
     pub ours: usize,
+    /// Owners whose pods do not, by namespace and name.
+    pub theirs: BTreeMap<(Text, Text), Theirs>,
     /// Earliest creation of a pod or Job, else of anything. Work without a creation time was
     /// created then.
     pub earliest: Option<Time>,
@@ -171,13 +174,14 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
     let pods = gathered.pods.iter().filter(|pod| pod.ours(scheduler)).count();
     let ours = pods
         + gathered.jobs.iter().filter(|job| job.ours(scheduler)).count()
-        + gathered.gangs.iter().filter(|gang| gang.whole() && gang.ours(scheduler)).count();
+        + gathered.gangs.iter().filter(|gang| gang.waits_for(scheduler)).count();
     // Where nothing else says when this is, what claims say is long past.
     let undated = times.devices_given.filter(|_| times.latest.is_none());
     let undated = undated.map(|at| at.plus(device_timeout));
     let latest = times.latest.or(undated);
     let earliest = times.earliest_work.or(times.earliest).or(undated);
     let start = earliest.or(latest).unwrap_or_default();
+    let theirs = theirs(&gathered);
     let resolved = convert::resolve(gathered, start);
     Ok(Objects {
         inputs: resolved.inputs,
@@ -186,8 +190,23 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
         ignored,
         latest,
         ours,
+        theirs,
         earliest,
     })
+}
+
+/// Owners whose pods another scheduler is to place; of two of one name, the one of another project.
+fn theirs(gathered: &Gathered) -> BTreeMap<(Text, Text), Theirs> {
+    let ours = &gathered.scheduler;
+    let jobs = gathered.jobs.iter().filter_map(|job| {
+        let name = (job.namespace.clone(), job.name.clone());
+        Some((name, Theirs::of_job(job, ours)?))
+    });
+    let gangs = gathered.gangs.iter().filter_map(|gang| {
+        let name = (gang.namespace.clone(), gang.name.clone());
+        Some((name, Theirs::of_gang(gang, ours)?))
+    });
+    jobs.chain(gangs).collect()
 }
 
 fn read_file(path: &Path, take: &mut dyn Take) {

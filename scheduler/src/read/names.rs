@@ -24,10 +24,7 @@ pub fn problems(meta: &Value, known: Known, namespace: &str) -> Vec<(&'static st
             Known::Namespace => label(name),
             _ => subdomain(name),
         },
-        Value::Null | Value::String(_) => Some(match &meta["generateName"] {
-            Value::String(_) => "missing; generateName alone names nothing here".to_owned(),
-            _ => "missing".to_owned(),
-        }),
+        Value::Null | Value::String(_) => Some("missing".to_owned()),
         other => Some(schema::mistyped("string", other)),
     };
     found.extend(name.map(|problem| ("metadata.name", problem)));
@@ -35,6 +32,13 @@ pub fn problems(meta: &Value, known: Known, namespace: &str) -> Vec<(&'static st
         found.extend(label(namespace).map(|problem| ("metadata.namespace", problem)));
     }
     found
+}
+
+/// What the name of an object begins with that leaves the rest of it to an API server.
+pub fn to_be_generated(meta: &Value) -> Option<&str> {
+    let text = |key: &str| meta[key].as_str().filter(|text| !text.is_empty());
+    let unnamed = meta["name"].is_null() || meta["name"] == "";
+    text("generateName").filter(|_| unnamed)
 }
 
 /// What is wrong with a DNS-1123 subdomain, if anything.
@@ -90,6 +94,22 @@ mod tests {
         }
         let long = subdomain(&"a".repeat(300)).expect("too long");
         assert!(long.starts_with(&format!("{:?}... of 300 characters", "a".repeat(40))), "{long}");
+    }
+
+    #[test]
+    fn a_name_is_generated_only_where_there_is_none() {
+        for (meta, want) in [
+            (json!({ "generateName": "a-" }), Some("a-")),
+            (json!({ "generateName": "a-", "name": "" }), Some("a-")),
+            (json!({ "generateName": "a-", "name": "b" }), None),
+            (json!({ "generateName": "a-", "name": 5 }), None),
+            (json!({ "generateName": "" }), None),
+            (json!({ "generateName": 5 }), None),
+            (json!("a-"), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(to_be_generated(&meta), want, "{meta}");
+        }
     }
 
     #[test]

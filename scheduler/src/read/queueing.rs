@@ -88,6 +88,12 @@ pub fn comes_anew(kind: Queueing, origin: Origin, value: &Value, known: bool) ->
     kind != Queueing::Workload && (!known || bare())
 }
 
+/// Whether a Workload says that it is another scheduler's than this: it holds none of our work.
+pub fn is_anothers(kind: Queueing, value: &Value, scheduler: &str) -> bool {
+    let whose = value["metadata"]["labels"][keys::SCHEDULER_NAME].as_str().unwrap_or_default();
+    kind == Queueing::Workload && !whose.is_empty() && whose != scheduler
+}
+
 /// Decodes a queue object of today's version.
 pub fn decode(
     kind: Queueing,

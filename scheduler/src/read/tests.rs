@@ -130,7 +130,7 @@ just a text
 ---
 apiVersion: v1
 kind: Pod
-metadata: {generateName: x-}
+metadata: {generateName: ''}
 ---
 apiVersion: v1
 kind: Pod
@@ -150,8 +150,7 @@ spec: {containers: [{resources: {requests: {nvidia.com/gpu: many}}}]}
         "a.yaml, document 3: apiVersion: missing; every object needs apiVersion and kind"
             .to_owned(),
         "a.yaml, document 4: a text, not an object with apiVersion and kind".to_owned(),
-        "a.yaml, document 5, Pod: metadata.name: missing; generateName alone names nothing here"
-            .to_owned(),
+        "a.yaml, document 5, Pod: metadata.name: missing".to_owned(),
         "a.yaml, document 5, Pod: spec: missing".to_owned(),
         "a.yaml, document 6, Pod team/x: metadata.labels.a: 1, where a text is needed; \
          write it in quotes"
@@ -162,6 +161,35 @@ spec: {containers: [{resources: {requests: {nvidia.com/gpu: many}}}]}
             .to_owned(),
     ];
     assert_eq!(complaints("a.yaml", text), want);
+}
+
+#[test]
+fn names_that_are_left_to_an_api_server_are_made_in_order() {
+    let pod = |meta: &str| {
+        format!("{{apiVersion: v1, kind: Pod, metadata: {meta}, spec: {{containers: [{{}}]}}}}")
+    };
+    let metas = [
+        "{name: x-1}",
+        "{generateName: x-}",
+        "{generateName: x-, namespace: team}",
+        "{generateName: x-, name: ''}",
+        "{generateName: x-, name: y}",
+    ];
+    let objects = yaml(&metas.map(pod).join("\n---\n"));
+    let mut names: Vec<String> =
+        pods(&objects).iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["default/x-1", "default/x-2", "default/x-3", "default/y", "team/x-1"]);
+    let told = said(&objects.warnings);
+    let left = "metadata.name: left to an API server (generateName); called";
+    let wants = [
+        format!("a.yaml, document 2, Pod x-2: {left} x-2 here, others that begin so by the"),
+        format!("a.yaml, document 3, Pod team/x-1: {left} x-1 here, others"),
+    ];
+    for want in &wants {
+        assert!(told.iter().any(|told| told.starts_with(want)), "{want} in {told:#?}");
+    }
+    assert_eq!(told.iter().filter(|told| told.contains(left)).count(), wants.len(), "{told:#?}");
 }
 
 #[test]

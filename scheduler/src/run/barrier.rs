@@ -20,6 +20,12 @@
 //!   that a silent watch has nothing that it owes us. What is late arrives, and begins the wait
 //!   anew.
 //!
+//! The silence of a watch says nothing where its connection died in silence. So the server is asked
+//! on that same connection ([`crate::client`]): its answer shows that this is alive, and comes
+//! after all that was sent on it before. Who gets none waits until the connection is given up, and
+//! the watch resumed on another, for [`ANSWER_MAX`] in all; silence then counts from there on. A
+//! server without HTTP/2 has a connection for each request, which shows less.
+//!
 //! After [`MOST`] the leader goes on all the same and says so: a bind that is wrong then is refused
 //! by the API server where the pod is bound already, and waits of a second would be felt.
 //!
@@ -39,7 +45,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout_at};
 
 use crate::client;
 use crate::live::{Kind, Object, Seen};
@@ -51,8 +57,11 @@ pub const QUIET: Duration = Duration::from_millis(200);
 /// Longest wait.
 pub const MOST: Duration = Duration::from_millis(500);
 
-/// How long the API server has to say where it is.
-const ANSWER_MAX: Duration = Duration::from_millis(500);
+/// How long the API server has to say where it is: longer than it takes until a dead connection of
+/// a watch is known as such. An answer usually takes milliseconds.
+const ANSWER_MAX: Duration = Duration::from_secs(25);
+/// How long after its connection failed a server is asked again: its watch is resumed by then.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Kinds in which a leader's effects show and that others could be decided wrongly by. What claims
 /// are allocated from counts too: a claim may have a device of a slice that was not seen.
@@ -132,8 +141,16 @@ pub struct Barrier {
     marks: Marks,
 }
 
+/// What a new leader has to see after one that had changed nothing for so long, and how much of
+/// that counts: nothing, if watches may have been resumed only now.
+pub async fn asked(client: &Client, idle: Duration) -> (Marks, Duration) {
+    let begun = tokio::time::Instant::now();
+    let marks = marks(client).await;
+    (marks, if begun.elapsed() < AGAIN { idle } else { Duration::ZERO })
+}
+
 /// Asks the API server which versions it is at; a kind of which it does not say has none.
-pub async fn marks(client: &Client) -> Marks {
+async fn marks(client: &Client) -> Marks {
     let (pods, jobs, claims, slices, classes) = tokio::join!(
         latest::<Pod>(client),
         latest::<Job>(client),
@@ -155,18 +172,23 @@ pub async fn marks(client: &Client) -> Marks {
 }
 
 /// The version of a consistent list; its one object is not looked at. `None`: no such kind is
-/// served.
+/// served. It is asked for until the server answers, whatever that is.
 async fn latest<K>(client: &Client) -> Result<Option<u64>, String>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     let (api, one) = (Api::<K>::all(client.clone()), ListParams::default().limit(1));
-    let listed = timeout(ANSWER_MAX, api.list_metadata(&one)).await;
-    let listed = listed.map_err(|_| "no answer in time".to_owned())?;
-    let listed = match listed {
-        Ok(listed) => listed,
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-        Err(error) => return Err(client::explain(&error)),
+    let end = tokio::time::Instant::now() + ANSWER_MAX;
+    let listed = loop {
+        let listed = timeout_at(end, api.list_metadata(&one)).await;
+        match listed.map_err(|_| "no answer in time".to_owned())? {
+            Ok(listed) => break listed,
+            Err(error) => match client::code(&error) {
+                Some(404) => return Ok(None),
+                Some(_) => return Err(client::explain(&error)),
+                None => sleep(AGAIN).await,
+            },
+        }
     };
     let version = listed.metadata.resource_version.unwrap_or_default();
     version.parse().map(Some).map_err(|_| format!("version {version:?} is no number"))
@@ -221,6 +243,9 @@ impl Barrier {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::api::devices::DeviceObject;
     use http::{Request, Response};
@@ -390,5 +415,74 @@ mod tests {
         ]);
         assert_eq!(marks(&client).await, wanted);
         assert!(begun.elapsed() <= ANSWER_MAX + MS, "{:?}", begun.elapsed());
+    }
+
+    /// A server that answers with lists where it does not fail, and how often it was asked.
+    fn server(fails: impl Fn(usize) -> Fails + Send + 'static) -> (Client, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let kept = asked.clone();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let fails = fails(kept.fetch_add(1, Ordering::Relaxed));
+            async move {
+                let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion":
+                    "meta.k8s.io/v1", "metadata": { "resourceVersion": "4711" }, "items": [] });
+                let refused = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                    "code": 403, "reason": "Forbidden", "message": "not you" });
+                let (code, says) = match fails {
+                    Fails::Not => (200, list),
+                    Fails::ToConnect => return Err::<_, BoxError>("no connection".into()),
+                    Fails::For(long) => {
+                        sleep(long).await;
+                        (200, list)
+                    }
+                    Fails::Us => (403, refused),
+                };
+                let body = Body::from(says.to_string().into_bytes());
+                Ok(Response::builder().status(code).body(body)?)
+            }
+        });
+        (Client::new(service, "default"), asked)
+    }
+
+    /// How a server fails.
+    enum Fails {
+        Not,
+        ToConnect,
+        For(Duration),
+        Us,
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_answered_at_once_goes_by_what_the_leader_before_said() {
+        let (client, asked_for) = server(|_| Fails::Not);
+        let (marks, idle) = asked(&client, QUIET).await;
+        assert_eq!((marks.len(), idle), (COUNTED.len(), QUIET));
+        assert_eq!(asked_for.load(Ordering::Relaxed), COUNTED.len());
+        // Who may not ask is answered, too.
+        let (client, asked_for) = server(|_| Fails::Us);
+        assert_eq!(asked(&client, QUIET).await, (Marks::new(), QUIET));
+        assert_eq!(asked_for.load(Ordering::Relaxed), COUNTED.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_fails_proves_nothing_and_the_server_is_asked_on_another() {
+        let (client, _) = server(|at| if at == 0 { Fails::ToConnect } else { Fails::Not });
+        let begun = tokio::time::Instant::now();
+        let (marks, idle) = asked(&client, QUIET).await;
+        let wanted: Marks = COUNTED.map(|kind| (kind, Some(4711))).into();
+        assert_eq!(marks, wanted);
+        assert_eq!(idle, Duration::ZERO, "the watch was resumed a moment ago");
+        let took = begun.elapsed();
+        assert!(took >= AGAIN && took < AGAIN * 2, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_on_which_nothing_comes_is_waited_for() {
+        let long = Duration::from_secs(20);
+        let (client, _) = server(move |at| if at == 2 { Fails::For(long) } else { Fails::Not });
+        let begun = tokio::time::Instant::now();
+        let (marks, idle) = asked(&client, QUIET).await;
+        assert_eq!((marks.len(), idle), (COUNTED.len(), Duration::ZERO));
+        assert!(begun.elapsed() >= long, "{:?}", begun.elapsed());
     }
 }

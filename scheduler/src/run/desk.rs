@@ -3,7 +3,8 @@
 //!
 //! Decides when facts are observed, when they are stepped on, and where each effect goes. One
 //! turn: take all messages that are there -> drain the facts -> step once (or observe) -> hand
-//! out the effects -> say what people look at, as far as there is time.
+//! out the effects -> answer one question (`answers`) -> say what people look at, as far as there
+//! is time.
 //!
 //! Cost: what a turn costs depends on the gangs that it touches, not on how much of them changed.
 //! While a large gang is bound, each pod's news would be a turn of its own, so turns begin
@@ -29,17 +30,16 @@ use capstan_core::policy::Policy;
 use capstan_core::time::Time;
 use tokio::sync::{oneshot, watch};
 
+use super::answers::Questions;
 use super::barrier::{Barrier, Passage, Progress};
 use super::looks::Looks;
-use super::message::{Message, Question};
+use super::message::Message;
 use crate::act::{Answer, Executor};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::gangs;
 use crate::live::{Group, Kind, Live, Seen};
 use crate::metrics::{Metrics, Switches};
 use crate::publish::Publisher;
-use crate::render::Explained;
 use crate::serve::Health;
 
 /// Messages in one turn at most, so that a step is never put off for long.
@@ -102,7 +102,7 @@ pub struct Desk {
     told: Vec<Input>,
     /// What is configured, for an engine of its own that answers a question.
     policy: Arc<Policy>,
-    questions: Vec<Question>,
+    questions: Questions,
     /// Who waits for the end of this turn.
     settled: Vec<oneshot::Sender<()>>,
     /// Binds under way, for the events that say that they are done.
@@ -130,7 +130,7 @@ impl Desk {
             unread: Vec::new(),
             told: vec![Input::Policy(Arc::new(config.policy.clone()))],
             policy: Arc::new(config.policy.clone()),
-            questions: Vec::new(),
+            questions: Questions::default(),
             settled: Vec::new(),
             binds: BTreeMap::new(),
             bound: Vec::new(),
@@ -178,11 +178,13 @@ impl Desk {
         if self.owes() {
             return Duration::ZERO;
         }
-        if self.phase != Phase::Leading {
-            return NAP;
+        let leads = self.phase == Phase::Leading;
+        let asked = self.questions.patience(leads, Instant::now()).unwrap_or(NAP).min(NAP);
+        if !leads {
+            return asked;
         }
         let wake = self.wake.map_or(NAP, |wake| self.tools.clock.until(wake));
-        wake.min(self.looks.patience()).min(NAP)
+        wake.min(self.looks.patience()).min(asked)
     }
 
     /// Whether facts come though nothing happens: they are made in turns.
@@ -194,7 +196,7 @@ impl Desk {
         match message {
             Message::Seen(batch) => batch.seen.into_iter().for_each(|seen| self.see(seen)),
             Message::Answer(answer) => self.take_answer(answer),
-            Message::Ask(question) => self.questions.push(question),
+            Message::Ask(asked) => self.questions.push(asked),
             Message::Lead(marks, idle) if self.phase == Phase::Standby => {
                 self.barrier = Some(Barrier::new(marks, idle, Instant::now()));
             }
@@ -357,11 +359,27 @@ impl Desk {
         }
     }
 
+    /// Whether an effect would be written on what another scheduler shows.
+    fn is_of_another(&self, effect: &Effect) -> bool {
+        match &effect.action {
+            Action::Deactivate { namespace, name } => {
+                self.tools.publisher.is_anothers(namespace, name)
+            }
+            _ => false,
+        }
+    }
+
     /// What acts goes first; what is told waits for a free moment.
     fn hand_out(&mut self, effects: Vec<Effect>) {
         let says =
             |effect: &Effect| matches!(effect.action, Action::Status(_) | Action::Event { .. });
         let (says, acts): (Vec<Effect>, Vec<Effect>) = effects.into_iter().partition(says);
+        let (others, acts): (Vec<Effect>, Vec<Effect>) =
+            acts.into_iter().partition(|effect| self.is_of_another(effect));
+        for effect in others {
+            let result = EffectResult::Refused("its Workload is another scheduler's".into());
+            self.told.push(Input::Outcome { effect: effect.id, result });
+        }
         for effect in &acts {
             if let Action::Bind { pod, node, .. } = &effect.action {
                 self.binds.insert(effect.id, (pod.clone(), node.clone()));
@@ -372,25 +390,20 @@ impl Desk {
         self.looks.news(says);
     }
 
-    /// Who stands by has looked at nobody, and so knows no reasons: it says what an engine that
-    /// began to lead now would.
+    /// Who stands by has an engine of its own answer; who is about to lead does so itself then.
     fn answer_questions(&mut self, now: Time) {
-        let questions = std::mem::take(&mut self.questions);
-        if self.phase == Phase::Leading {
-            return answer(&mut self.engine, now, questions);
+        if !self.questions.any() {
+            return;
         }
-        let (of_pods, of_workloads): (Vec<_>, Vec<_>) =
-            questions.into_iter().partition(|question| matches!(question, Question::Pod(..)));
-        if !of_pods.is_empty() {
-            let mut engine = Engine::new();
-            engine.observe(now, self.everything(now));
-            answer(&mut engine, now, of_pods);
-        }
-        if !of_workloads.is_empty() {
-            let mut engine = Engine::new();
-            // What is decided here is carried out by nobody.
-            engine.step(now, self.everything(now));
-            answer(&mut engine, now, of_workloads);
+        let at = Instant::now();
+        match self.phase {
+            Phase::Leading => self.questions.answer_one(&mut self.engine, now),
+            Phase::Standby if self.barrier.is_some() || !self.questions.may_go_apart(at) => {}
+            Phase::Standby => {
+                let told = (now, self.everything(now));
+                self.questions.go_apart(at, at.elapsed(), told);
+            }
+            Phase::Stopped => self.questions.clear(),
         }
     }
 
@@ -398,30 +411,6 @@ impl Desk {
         let mut inputs = vec![Input::Policy(self.policy.clone())];
         inputs.extend(self.live.everything(now));
         inputs
-    }
-}
-
-fn answer(engine: &mut Engine, now: Time, questions: Vec<Question>) {
-    for question in questions {
-        // Who asked may have gone; nobody else wants the answer.
-        match question {
-            Question::Pod(namespace, name, to) => {
-                let found = engine.explain_pod(&namespace, &name);
-                drop(to.send(found.map(|explanation| explained(explanation, now))));
-            }
-            Question::Workload(namespace, name, to) => {
-                let find = |name: Text| engine.explain_workload(now, &namespace, &name);
-                let found = gangs::names_of(&name).find_map(find);
-                drop(to.send(found.map(|explanation| explained(explanation, now))));
-            }
-            Question::Line(None, name, to) => {
-                drop(to.send(engine.line_of_cluster_queue(&name)));
-            }
-            Question::Line(Some(namespace), name, to) => {
-                let (namespace, name) = (namespace.into(), name.into());
-                drop(to.send(engine.line_of_local_queue(&namespace, &name)));
-            }
-        }
     }
 }
 
@@ -453,11 +442,6 @@ fn rest_while(plenty: impl Fn() -> bool) {
     while plenty() && begun.elapsed() < REST_MOST {
         thread::sleep(GLANCE);
     }
-}
-
-/// An explanation as of now, on a live cluster.
-pub fn explained<E>(explanation: E, now: Time) -> Explained<E> {
-    Explained { explanation, now, files: Vec::new(), warnings: Vec::new() }
 }
 
 fn names(kinds: &[Kind]) -> Vec<String> {

@@ -19,6 +19,9 @@ use crate::serve;
 const BATCH_MAX: usize = 512;
 /// Messages with events that wait at most: watches are slowed when the engine is behind.
 const BATCHES_MAX: usize = 64;
+/// Questions that wait at most, those among them whose askers have gone: who asks beyond is told
+/// to ask again.
+const ASKED_MAX: usize = 32;
 
 /// Something that the engine's thread has to know or to do.
 pub enum Message {
@@ -27,7 +30,7 @@ pub enum Message {
     /// An effect was answered.
     Answer(Answer),
     /// Somebody asks.
-    Ask(Question),
+    Ask(Asked),
     /// We lead; the API server was at these versions when we began to, and who led before us had
     /// changed nothing for so long.
     Lead(Marks, Duration),
@@ -58,6 +61,23 @@ impl Batch {
     }
 }
 
+/// A question; it counts as waiting until this is dropped.
+pub struct Asked {
+    /// The question.
+    pub question: Question,
+    _room: OwnedSemaphorePermit,
+}
+
+#[cfg(test)]
+impl Asked {
+    /// One that was asked by no [`Asker`].
+    pub fn of(question: Question) -> Asked {
+        let room = Arc::new(Semaphore::new(1));
+        let room = room.try_acquire_owned().expect("nobody else has it");
+        Asked { question, _room: room }
+    }
+}
+
 /// A question of people, with where its answer goes.
 pub enum Question {
     /// Why a pod may or may not run.
@@ -66,6 +86,22 @@ pub enum Question {
     Workload(String, String, oneshot::Sender<Option<Explained<WorkloadExplanation>>>),
     /// What waits in a ClusterQueue, or in a LocalQueue of a namespace.
     Line(Option<String>, String, oneshot::Sender<Option<Vec<Place>>>),
+}
+
+impl Question {
+    /// Whether nobody waits for the answer any more.
+    pub fn in_vain(&self) -> bool {
+        match self {
+            Question::Pod(.., to) => to.is_closed(),
+            Question::Workload(.., to) => to.is_closed(),
+            Question::Line(.., to) => to.is_closed(),
+        }
+    }
+
+    /// Whether it is about a pod, of which an engine knows all without having decided anything.
+    pub fn is_of_a_pod(&self) -> bool {
+        matches!(self, Question::Pod(..))
+    }
 }
 
 /// Brings what watches see to the engine's thread, as much at a time as there is.
@@ -84,31 +120,66 @@ pub async fn gather(mut from: Receiver<Seen>, to: Sender<Message>) {
 }
 
 /// Asks the engine's thread.
-pub struct Asker(pub Sender<Message>);
-
-impl serve::Ask for Asker {
-    fn explain_pod(&self, namespace: &str, name: &str) -> serve::Answer<PodExplanation> {
-        let (sender, answer) = oneshot::channel();
-        self.ask(Question::Pod(namespace.to_owned(), name.to_owned(), sender));
-        answer
-    }
-
-    fn explain_workload(&self, namespace: &str, name: &str) -> serve::Answer<WorkloadExplanation> {
-        let (sender, answer) = oneshot::channel();
-        self.ask(Question::Workload(namespace.to_owned(), name.to_owned(), sender));
-        answer
-    }
-
-    fn line(&self, namespace: Option<&str>, name: &str) -> serve::Line {
-        let (sender, answer) = oneshot::channel();
-        self.ask(Question::Line(namespace.map(str::to_owned), name.to_owned(), sender));
-        answer
-    }
+pub struct Asker {
+    to: Sender<Message>,
+    room: Arc<Semaphore>,
 }
 
 impl Asker {
+    /// One that may have so many questions waiting.
+    pub fn new(to: Sender<Message>) -> Asker {
+        Asker { to, room: Arc::new(Semaphore::new(ASKED_MAX)) }
+    }
+
     /// A thread that is gone drops the question, which is an answer too.
-    fn ask(&self, question: Question) {
-        drop(self.0.send(Message::Ask(question)));
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(oneshot::Sender<T>) -> Question,
+    ) -> Option<oneshot::Receiver<T>> {
+        let room = self.room.clone().try_acquire_owned().ok()?;
+        let (sender, answer) = oneshot::channel();
+        drop(self.to.send(Message::Ask(Asked { question: question(sender), _room: room })));
+        Some(answer)
+    }
+}
+
+impl serve::Ask for Asker {
+    fn explain_pod(&self, namespace: &str, name: &str) -> Option<serve::Answer<PodExplanation>> {
+        self.ask(|to| Question::Pod(namespace.to_owned(), name.to_owned(), to))
+    }
+
+    fn explain_workload(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Option<serve::Answer<WorkloadExplanation>> {
+        self.ask(|to| Question::Workload(namespace.to_owned(), name.to_owned(), to))
+    }
+
+    fn line(&self, namespace: Option<&str>, name: &str) -> Option<serve::Line> {
+        self.ask(|to| Question::Line(namespace.map(str::to_owned), name.to_owned(), to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::serve::Ask;
+
+    #[test]
+    fn so_many_questions_wait_and_no_more() {
+        let (to, messages) = mpsc::channel();
+        let asker = Asker::new(to);
+        let answers: Vec<_> = (0..ASKED_MAX).map(|_| asker.line(None, "q")).collect();
+        assert!(answers.iter().all(Option::is_some));
+        assert!(asker.explain_pod("ns", "p").is_none(), "too many");
+        // That who asked has gone helps nobody: the thread has still to look at the question.
+        drop(answers);
+        assert!(asker.explain_workload("ns", "w").is_none(), "too many still");
+        drop(messages.recv());
+        assert!(asker.explain_workload("ns", "w").is_some());
+        assert!(asker.explain_workload("ns", "w").is_none());
     }
 }

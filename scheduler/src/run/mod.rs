@@ -42,19 +42,29 @@
 //! | `desk` | the engine's thread: what is a turn, where effects go |
 //! | `barrier` | what a new leader waits for before it decides |
 //! | `message` | what that thread is told, and how much of it may wait |
+//! | `answers` | which question of people is answered next, and by which engine |
 //! | `looks` | when there is time for what people look at |
 //! | `places` | whose position in a queue is renewed, and whose forecast |
 //! | `follow` | which kinds are watched |
+//! | `home` | in which namespace the lease is |
 //! | `reload` | when another configuration holds |
+//! | `panics` | what becomes of a process in which something panicked |
 
+mod answers;
 mod barrier;
 mod desk;
 mod follow;
+mod home;
 mod looks;
 mod message;
+mod panics;
 mod places;
 mod process;
 mod reload;
 
-pub use desk::explained;
+pub use answers::explained;
 pub use process::{Failure, Options, run};
+
+/// Bytes of stack for a thread that decides. Searches go one call deeper for each member of a gang,
+/// up to 512 of them: that is several times what the deepest was seen to take.
+const ENGINE_STACK: usize = 16 << 20;

@@ -20,10 +20,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::ENGINE_STACK;
 use super::barrier;
 use super::desk::{Desk, Tools};
 use super::follow::Watches;
+use super::home::{Home, POD_NAMESPACE};
 use super::message::{Asker, Message, gather};
+use super::panics;
 use super::reload::ConfigFile;
 use crate::act::{Executor, Limits, Means};
 use crate::client::{Clients, Target};
@@ -35,17 +38,17 @@ use crate::metrics::{Metrics, Switches};
 use crate::publish::{self, Publisher, Reporter};
 use crate::serve::{self, Health, Served};
 
-/// How long effects that are under way may take when we are asked to end. A pod has 30 s.
-const DRAIN_MAX: Duration = Duration::from_secs(20);
+/// How long effects that are under way may take when we are asked to end: one that was sent is
+/// answered by then. A pod has 30 s for all of it, and the lease is to be given back in those.
+const DRAIN_MAX: Duration = Duration::from_secs(14);
 /// How long what people look at may take then: nobody decides until it is over. The next leader
 /// writes what a status still lacks; only events are lost.
 const SHOW_MAX: Duration = Duration::from_secs(2);
+/// How long requests that are served then may take.
+const SERVED_MAX: Duration = Duration::from_secs(1);
 /// Without an election nobody waits for a lease to run out, and writes of a replica that was killed
 /// may still arrive for a while (0.4 s were seen): they are waited for before anything is decided.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Bytes of stack for the thread that decides. Searches go one call deeper for each member of a
-/// gang, up to 512 of them: that is several times what the deepest was seen to take.
-const ENGINE_STACK: usize = 16 << 20;
 /// Events of watches on their way to the thread that gathers them.
 const SEEN_MAX: usize = 1_024;
 
@@ -81,6 +84,8 @@ struct Replica {
     health: Arc<Health>,
     leadership: Leadership,
     elector: Option<Elector>,
+    /// Where the lease is.
+    home: Home,
     identity: String,
     synced: watch::Receiver<bool>,
     /// Ready when the engine's thread is gone.
@@ -89,6 +94,7 @@ struct Replica {
 
 /// Runs until it is asked to end.
 pub fn run(options: &Options) -> Result<(), Failure> {
+    panics::end_the_process();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Start(vec![error.to_string()]))?;
     let ended = runtime.block_on(async {
@@ -99,6 +105,19 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     // Whatever still hangs must not keep a deposed leader alive.
     runtime.shutdown_background();
     ended
+}
+
+/// Starts the engine's thread; what comes back is ready when that is gone.
+fn begin(desk: Desk, messages: mpsc::Receiver<Message>) -> Result<oneshot::Receiver<()>, Failure> {
+    let (gone, broken) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("engine".to_owned());
+    let thread = thread.stack_size(ENGINE_STACK).spawn(move || {
+        // Dropped however the thread ends.
+        let _gone: oneshot::Sender<()> = gone;
+        desk.run(&messages);
+    });
+    thread.map_err(|error| Failure::Start(vec![format!("the engine's thread: {error}")]))?;
+    Ok(broken)
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -117,7 +136,10 @@ impl Replica {
         let connected = Clients::connect(&options.target, &config.file.client_connection).await;
         let clients = connected.map_err(|error| Failure::Start(vec![error]))?;
         let identity = identity();
-        let (elector, leadership) = match election(&config, &clients, &identity) {
+        let pod = std::env::var(POD_NAMESPACE).ok();
+        let given = config.file.leader_election.resource_namespace.as_deref();
+        let home = Home::of(given, pod.as_deref(), (&clients.namespace, clients.in_pod));
+        let (elector, leadership) = match election(&config, &home, &identity) {
             Some(settings) => {
                 let (elector, leadership) = Elector::new(clients.lease.clone(), settings);
                 (Some(elector), leadership)
@@ -133,6 +155,7 @@ impl Replica {
         let (answers, counted) = (inbox.clone(), metrics.clone());
         let means = Means {
             writes: clients.writes.clone(),
+            rate: clients.rate.clone(),
             leadership: leadership.clone(),
             answers: Arc::new(move |answer| {
                 counted.answered(answer.action, answer.word());
@@ -142,7 +165,8 @@ impl Replica {
             clock,
         };
         let executor = Arc::new(Executor::new(means, Limits::default()));
-        let publisher = Publisher::new(publish::Limits::default(), clock);
+        let publisher =
+            Publisher::new(publish::Limits::default(), clock, config.scheduler_name.clone());
         let (synced, when_synced) = watch::channel(false);
         let tools = Tools {
             clock,
@@ -152,15 +176,7 @@ impl Replica {
             health: health.clone(),
             synced,
         };
-        let (gone, broken) = oneshot::channel();
-        let desk = Desk::new(&config, tools);
-        let thread = std::thread::Builder::new().name("engine".to_owned());
-        let thread = thread.stack_size(ENGINE_STACK).spawn(move || {
-            // Dropped however the thread ends.
-            let _gone: oneshot::Sender<()> = gone;
-            desk.run(&messages);
-        });
-        thread.map_err(|error| Failure::Start(vec![format!("the engine's thread: {error}")]))?;
+        let broken = begin(Desk::new(&config, tools), messages)?;
         Ok(Replica {
             clients,
             config,
@@ -172,6 +188,7 @@ impl Replica {
             health,
             leadership,
             elector,
+            home,
             identity,
             synced: when_synced,
             broken,
@@ -202,7 +219,8 @@ impl Replica {
         ));
         let mut elector = self.elector.take();
         let lead = Lead { client: self.clients.watches.clone(), inbox: self.inbox.clone() };
-        let campaign = campaign(elector.as_mut(), self.synced.clone(), lead);
+        let candidate = elector.as_mut().map(|elector| (elector, self.home.clone()));
+        let campaign = campaign(candidate, self.synced.clone(), lead);
         let mut campaign: Pin<Box<dyn Future<Output = String> + Send + '_>> = Box::pin(campaign);
         tokio::select! {
             name = signals.first() => tracing::info!("{name}: ending"),
@@ -227,7 +245,7 @@ impl Replica {
             tracing::warn!(%error, "the lease was not given back; it runs out by itself");
         }
         drop(stop_serving);
-        drop(tokio::time::timeout(Duration::from_secs(1), served).await);
+        drop(tokio::time::timeout(SERVED_MAX, served).await);
         drop(self.inbox.send(Message::End));
         tracing::info!("ended");
         Ok(())
@@ -274,7 +292,7 @@ impl Replica {
             metrics: self.metrics.clone(),
             health: self.health.clone(),
             leadership: self.leadership.clone(),
-            ask: Arc::new(Asker(self.inbox.clone())),
+            ask: Arc::new(Asker::new(self.inbox.clone())),
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = serve::serve(listener, served, async move { drop(stopped.await) });
@@ -298,20 +316,23 @@ impl Replica {
     }
 }
 
-/// Campaigns once everything was read; returns why we lead no more.
+/// Campaigns once everything was read, for the lease at home; returns why we lead no more.
 async fn campaign(
-    elector: Option<&mut Elector>,
+    candidate: Option<(&mut Elector, Home)>,
     mut synced: watch::Receiver<bool>,
     lead: Lead,
 ) -> String {
     if synced.wait_for(|synced| *synced).await.is_err() {
         return std::future::pending().await;
     }
-    let Some(elector) = elector else {
+    let Some((elector, home)) = candidate else {
         sleep(SETTLE).await;
         lead.begin(Duration::ZERO).await;
         return std::future::pending().await;
     };
+    let namespace = home.find(&lead.client).await;
+    tracing::info!(namespace, name = elector.lease(), "campaigns for the lease");
+    elector.look_in(&namespace);
     let mut ended = "the election ended".to_owned();
     let told = |event| match event {
         LeaseEvent::Waiting { holder } => tracing::info!(holder, "another replica leads"),
@@ -338,13 +359,13 @@ impl Lead {
     /// Says so, and what has to be seen before anything is decided, after a leader that had changed
     /// nothing for so long.
     async fn begin(&self, idle: Duration) {
-        let marks = barrier::marks(&self.client).await;
+        let (marks, idle) = barrier::asked(&self.client, idle).await;
         drop(self.inbox.send(Message::Lead(marks, idle)));
     }
 }
 
 /// The election that the configuration describes, unless it is switched off.
-fn election(config: &Config, clients: &Clients, identity: &str) -> Option<Settings> {
+fn election(config: &Config, home: &Home, identity: &str) -> Option<Settings> {
     let given = &config.file.leader_election;
     if given.leader_elect == Some(false) {
         return None;
@@ -355,7 +376,7 @@ fn election(config: &Config, clients: &Clients, identity: &str) -> Option<Settin
     };
     let own = |given: &Option<String>, own: &str| given.clone().unwrap_or_else(|| own.to_owned());
     Some(Settings {
-        namespace: own(&given.resource_namespace, &clients.namespace),
+        namespace: home.namespace().to_owned(),
         name: own(&given.resource_name, &config.scheduler_name),
         identity: identity.to_owned(),
         lease_duration: span(given.lease_duration, 15),
@@ -411,6 +432,30 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::RELEASE_MAX;
+
+    /// Whatever hangs: what is killed gives nothing back.
+    #[test]
+    fn the_lease_is_given_back_well_within_the_grace_period_of_a_pod() {
+        let manifests = [
+            include_str!("../../../manifests/base/deployment.yaml"),
+            include_str!("../../../manifests/chart/templates/deployment.yaml"),
+        ];
+        for manifest in manifests {
+            let key = "terminationGracePeriodSeconds: ";
+            let given = manifest.lines().find_map(|line| line.trim().strip_prefix(key));
+            let given: u64 = given.expect("a grace period").parse().expect("seconds");
+            let given = Duration::from_secs(given);
+            let released = DRAIN_MAX + SHOW_MAX + RELEASE_MAX;
+            assert!(released + Duration::from_secs(5) <= given, "{released:?} of {given:?}");
+            assert!(released + SERVED_MAX < given);
         }
     }
 }

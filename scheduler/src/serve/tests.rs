@@ -26,8 +26,9 @@ fn answered<T>(answer: Option<T>) -> Answer<T> {
 }
 
 impl Ask for Known {
-    fn explain_pod(&self, namespace: &str, name: &str) -> Answer<PodExplanation> {
-        match name {
+    fn explain_pod(&self, namespace: &str, name: &str) -> Option<Answer<PodExplanation>> {
+        Some(match name {
+            "many" => return None,
             "mute" => oneshot::channel().1,
             "p" => answered(Some(PodExplanation {
                 namespace: namespace.into(),
@@ -38,15 +39,15 @@ impl Ask for Known {
                 nodes: Vec::new(),
             })),
             _ => answered(None),
-        }
+        })
     }
 
-    fn explain_workload(&self, namespace: &str, name: &str) -> Answer<WorkloadExplanation> {
+    fn explain_workload(&self, namespace: &str, name: &str) -> Option<Answer<WorkloadExplanation>> {
         let mut workload = fixture::workload(namespace, name);
         if name == "runs" {
             workload.state = capstan_core::plan::State::Running;
         }
-        answered(["w", "runs"].contains(&name).then(|| WorkloadExplanation {
+        Some(answered(["w", "runs"].contains(&name).then(|| WorkloadExplanation {
             workload,
             ahead: Some(0),
             position: None,
@@ -57,10 +58,13 @@ impl Ask for Known {
             nodes_of: None,
             nodes_as: None,
             nodes: Vec::new(),
-        }))
+        })))
     }
 
-    fn line(&self, namespace: Option<&str>, name: &str) -> Line {
+    fn line(&self, namespace: Option<&str>, name: &str) -> Option<Line> {
+        if name == "many" {
+            return None;
+        }
         let place = |at: u32| Place {
             namespace: "ns".into(),
             name: format!("w{at}").into(),
@@ -72,7 +76,7 @@ impl Ask for Known {
         let (sender, answer) = oneshot::channel();
         let known = name == "q";
         sender.send(known.then(|| (0..3).map(place).collect())).expect("it is waited for");
-        answer
+        Some(answer)
     }
 }
 
@@ -229,4 +233,15 @@ async fn explanations_are_text_or_json() {
     assert!(says.ends_with("no pod other in namespace ns\n"), "{says}");
     assert_eq!(server.get("/debug/explain/pod/ns/p?output=yaml").await.0, 400);
     assert_eq!(server.get("/debug/explain/pod/ns/mute").await.0, 503);
+}
+
+#[tokio::test]
+async fn who_asks_while_too_many_wait_is_told_to_ask_again() {
+    let server = start().await;
+    for path in ["/debug/explain/pod/ns/many", "/debug/pending/clusterqueue/many"] {
+        let (status, says) = server.get(path).await;
+        assert_eq!(status, 429, "{says}");
+        assert!(says.contains("retry-after: 1\r\n"), "{says}");
+        assert!(says.ends_with("too many wait for answers; ask again\n"), "{says}");
+    }
 }

@@ -6,8 +6,9 @@
 //! Wanted: one task for a kind, none of which can stop another; nothing is lost: whatever cannot
 //! be resumed is listed anew, and a list replaces what was known ([`crate::live`]); a kind that is
 //! not served is said to be [`Seen::Absent`] and asked for again, so that it is picked up when it
-//! appears; an error is said once, not once a second; an object that cannot be read hides no
-//! other (`lenient`).
+//! appears; a version that the server knows and cannot give (whatever converts to it is gone) gives
+//! way to the next; an error is said once, not once a second; an object that cannot be read hides
+//! no other (`lenient`).
 //!
 //! Phases of one task: list (streamed where the server can) -> follow -> on an error say so, wait
 //! (longer each time), go on from where it stood or list again. `kube`'s watcher does the protocol
@@ -16,6 +17,7 @@
 //! Cost: one connection and one decoding task a kind; objects are decoded into slim types, so that
 //! what nobody reads is never allocated.
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -60,6 +62,13 @@ const WAIT_MOST: Duration = Duration::from_secs(5);
 
 /// The same for kinds of other projects: there are many, and few clusters have more than one.
 const WAIT_GANGS: Duration = Duration::from_secs(30);
+
+/// Answers in a row that are no list, after which a kind is read in another version, if it has
+/// one: enough for a server that just starts, and less than two seconds.
+const TRIES: u32 = 5;
+
+/// Errors that are not said again while nothing else comes.
+const TOLD_MAX: usize = 4;
 
 /// Workloads that may not run.
 const INACTIVE: &str = "spec.active=false";
@@ -221,8 +230,10 @@ async fn typed<K>(
     };
     loop {
         let api = Api::<Lenient<K>>::all(client.clone());
-        match follower.follow(api, watch.clone(), &object).await {
+        match follower.follow(api, watch.clone(), &object, u32::MAX).await {
             Ended::NobodyListens => return,
+            // There is no other version of it.
+            Ended::NotGiven { .. } => {}
             Ended::NotServed { listed } => {
                 if follower.to.send(Seen::Absent(kind)).await.is_err() {
                     return;
@@ -242,8 +253,9 @@ where
     typed(client, kind, plain(), object, to).await;
 }
 
-/// Undecoded objects, in whichever version is served. They are absent once no version is: between
-/// two tries nobody must take a cluster with queues for one without.
+/// Undecoded objects, in whichever version is served and given. They are absent once no version is
+/// served: between two tries nobody must take a cluster with queues for one without, nor because
+/// what is there cannot be given in any version.
 async fn versioned(
     client: Client,
     (kind, watch): (Kind, Watch),
@@ -252,12 +264,26 @@ async fn versioned(
     to: Sender<Seen>,
 ) {
     let (mut follower, mut wait) = (Follower::new(kind, to), WAIT_FIRST);
-    let mut in_vain = 0;
+    let (mut in_vain, mut passed) = (0, 0);
+    let tries = if versions.len() > 1 { TRIES } else { u32::MAX };
     for (resource, object) in versions.iter().cycle() {
         let api = Api::<Raw>::all_with(client.clone(), resource);
         let object = |raw: Raw| object(Box::new(raw.value));
-        match follower.follow(api, watch.clone(), &object).await {
+        match follower.follow(api, watch.clone(), &object, tries).await {
             Ended::NobodyListens => return,
+            Ended::NotGiven { listed } => {
+                // It is served, so that its kind is not absent.
+                in_vain = 0;
+                passed = if listed { 1 } else { passed + 1 };
+                if passed <= versions.len() {
+                    let (name, version) = (kind.name(), &resource.api_version);
+                    tracing::warn!(
+                        name,
+                        version,
+                        "watch: not given in this version, on to the next"
+                    );
+                }
+            }
             Ended::NotServed { listed } => {
                 (in_vain, wait) = if listed { (1, WAIT_FIRST) } else { (in_vain + 1, wait) };
                 if in_vain < versions.len() {
@@ -278,7 +304,9 @@ struct Follower {
     kind: Kind,
     to: Sender<Seen>,
     /// What was said to be wrong, until nothing is.
-    told: String,
+    told: VecDeque<String>,
+    /// How long it waits after the next error; as long in the next version.
+    wait: Duration,
 }
 
 /// Why a kind is not followed any more.
@@ -287,31 +315,36 @@ enum Ended {
     NobodyListens,
     /// It is not served; before that it was listed, or not.
     NotServed { listed: bool },
+    /// It is served, and was not given in so many tries; before that it was listed, or not.
+    NotGiven { listed: bool },
 }
 
 impl Follower {
     fn new(kind: Kind, to: Sender<Seen>) -> Follower {
-        Follower { kind, to, told: String::new() }
+        Follower { kind, to, told: VecDeque::new(), wait: WAIT_FIRST }
     }
 
-    /// Follows a kind through all errors but its absence.
+    /// Follows a kind through all errors but its absence, and answers that are none so many times
+    /// in a row.
     async fn follow<K>(
         &mut self,
         api: Api<K>,
         mut watch: Watch,
         object: &impl Fn(K) -> Object,
+        tries: u32,
     ) -> Ended
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let (mut wait, mut listed) = (WAIT_FIRST, false);
+        let (mut tried, mut listed) = (0, false);
         'again: loop {
             let mut events = watcher::watcher(api.clone(), watch.clone()).boxed();
             while let Some(event) = events.next().await {
                 let error = match event {
                     Ok(event) => {
                         if matches!(event, Event::InitDone | Event::Apply(_) | Event::Delete(_)) {
-                            (wait, listed) = (WAIT_FIRST, true);
+                            (tried, listed) = (0, true);
+                            self.wait = WAIT_FIRST;
                             self.told.clear();
                         }
                         if self.to.send(self.seen(event, object)).await.is_err() {
@@ -339,8 +372,13 @@ impl Follower {
                 if answer == Answer::NotServed {
                     return Ended::NotServed { listed };
                 }
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(WAIT_MOST);
+                let troubled = answer == Answer::Trouble && answered(&error).is_some();
+                tried = if troubled { tried + 1 } else { 0 };
+                if tried >= tries {
+                    return Ended::NotGiven { listed };
+                }
+                tokio::time::sleep(self.wait).await;
+                self.wait = (self.wait * 2).min(WAIT_MOST);
                 match answer {
                     Answer::NotSelected => {
                         watch = plain();
@@ -382,7 +420,7 @@ impl Follower {
             }
             _ => explain(error),
         };
-        if self.told == text {
+        if self.told.contains(&text) {
             return false;
         }
         let (kind, group) = (self.kind.name(), self.kind.group());
@@ -390,7 +428,10 @@ impl Follower {
             Answer::NotServed | Answer::Expired => tracing::info!(kind, group, "watch: {text}"),
             _ => tracing::warn!(kind, group, "watch: {text}"),
         }
-        self.told = text;
+        self.told.push_back(text);
+        if self.told.len() > TOLD_MAX {
+            self.told.pop_front();
+        }
         true
     }
 }
@@ -414,15 +455,11 @@ enum Answer {
 
 impl Answer {
     fn of(error: &watcher::Error) -> Answer {
-        let (code, initial) = match error {
-            watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-                (code(error), true)
-            }
-            watcher::Error::WatchFailed(error) => (code(error), false),
-            watcher::Error::WatchError(status) => (Some(status.code), false),
-            watcher::Error::NoResourceVersion => (None, false),
-        };
-        match code {
+        let initial = matches!(
+            error,
+            watcher::Error::InitialListFailed(_) | watcher::Error::WatchStartFailed(_)
+        );
+        match answered(error) {
             Some(404) => Answer::NotServed,
             Some(410) => Answer::Expired,
             Some(401 | 403) => Answer::Forbidden,
@@ -443,10 +480,14 @@ fn explain(error: &watcher::Error) -> String {
     }
 }
 
-fn code(error: &kube::Error) -> Option<u16> {
+/// The code of what the server answered; `None`: it did not.
+fn answered(error: &watcher::Error) -> Option<u16> {
     match error {
-        kube::Error::Api(status) => Some(status.code),
-        _ => None,
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => client::code(error),
+        watcher::Error::WatchError(status) => Some(status.code),
+        watcher::Error::NoResourceVersion => None,
     }
 }
 

@@ -205,6 +205,61 @@ async fn a_group_that_is_not_served_is_absent_after_every_version_was_tried() {
     assert!(begun.elapsed() <= 2 * WAIT_MOST, "{:?}", begun.elapsed());
 }
 
+/// As where what converts to the newest version is scaled down.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_served_and_not_given_gives_way_to_the_next() {
+    let kind = Kind::Queueing(Queueing::Cohort, Group::Kueue);
+    for code in [429, 500, 503] {
+        let (client, asked) = server(move |uri, _| match uri {
+            uri if uri.contains("v1beta2") => refusal(code),
+            uri if uri.contains(STREAMED) => refusal(422),
+            uri if uri.contains("watch=true") => Does::Watches,
+            _ => list(),
+        });
+        let (_tasks, mut from) = follow(&client, kind);
+        let begun = Instant::now();
+        for word in ["listing", "listed", "complete"] {
+            assert_eq!(next(&mut from).await, format!("{word} Cohort (kueue.x-k8s.io)"));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let newest = asked.lock().iter().filter(|uri| uri.contains("v1beta2")).count();
+        assert_eq!(newest, TRIES as usize, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_served_and_not_given_in_any_version_is_awaited_and_never_absent() {
+    let kind = Kind::Queueing(Queueing::Cohort, Group::Kueue);
+    for other in [404, 500] {
+        let (client, asked) = server(move |uri, _| match uri {
+            uri if uri.contains("v1beta2") => refusal(500),
+            _ => refusal(other),
+        });
+        let (_tasks, mut from) = follow(&client, kind);
+        let seen = timeout(Duration::from_secs(60), from.recv()).await;
+        assert!(seen.is_err(), "{other}: {seen:?}");
+        let times = asked.lock().len();
+        assert!((10..=40).contains(&times), "{other}: {times} times in a minute");
+    }
+}
+
+/// The next version would be listed anew, and there is nobody to ask for it.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_there_is_asked_for_the_same_version_again() {
+    let kind = Kind::Queueing(Queueing::Cohort, Group::Kueue);
+    let asked = Asked::default();
+    let kept = asked.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        kept.lock().push(request.uri().to_string());
+        async move { Err::<Response<Body>, BoxError>("no connection".into()) }
+    });
+    let (_tasks, _from) = follow(&Client::new(service, "default"), kind);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let asked = asked.lock();
+    assert!(asked.len() > TRIES as usize, "{asked:?}");
+    assert!(asked.iter().all(|uri| uri.contains("v1beta2")), "{asked:?}");
+}
+
 /// As with a definition of Workloads from before they could be selected by `spec.active`.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_selected_is_read_whole() {

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use capstan_core::model::input::{
-    GangKey, GangRef, GangSource, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, RequeueNote,
-    Text,
+    GangKey, GangRef, GangSource, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, Rank,
+    RequeueNote, Text,
 };
 use capstan_core::time::Time;
 
@@ -63,7 +63,10 @@ impl World {
         let mut announced = self.announced.get(uid).copied().unwrap_or(0);
         let mut index = self.next_index.get(uid).copied().unwrap_or(0);
         for (number, set) in owner.pod_sets.iter().enumerate() {
-            let lacking = set.count.saturating_sub(have[number]);
+            // When its controller makes what comes late is known of what was resumed as one.
+            let made = set.late.is_none() || owner.admitted.is_some();
+            let count = if made { set.count } else { 0 };
+            let lacking = count.saturating_sub(have[number]);
             let coming = lacking.min(announced);
             announced -= coming;
             let mut made = 0;
@@ -202,7 +205,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         goes_to: None,
         terminating: false,
         gated: false,
-        indexed: false,
+        rank: Rank::None,
         created,
         bound_at: None,
         ended_at: None,

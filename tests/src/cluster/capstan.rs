@@ -105,6 +105,8 @@ impl ControlPlane {
         std::fs::write(&path, capstan_config(config)).map_err(Trouble::at(&path))?;
         let mut call = Command::new(program()?);
         call.arg("run").arg("--config").arg(&path).arg("--kubeconfig").arg(kubeconfig);
+        // Whatever the test runs in, this is no pod of the cluster.
+        call.env_remove("POD_NAMESPACE");
         self.capstan_called(name, call, &path)
     }
 

@@ -1,9 +1,9 @@
 //! Who may start, and who leaves for whom, one workload and one resource at a time: slow, and
-//! straight from spec/quota.md 6.3, 7 and 8; while queues share fairly, see [`super::fair`].
+//! straight from spec/quota.md 6.3 to 6.5, 7 and 8; while queues share fairly, see [`super::fair`].
 //!
 //! It knows no nodes, rounds, parking or memory: given who holds what, it says what nomination of
-//! a workload with one flavor comes to. Every number is taken from [`QuotaModel`] anew, and a try
-//! is a copy of all usage.
+//! a workload with one flavor comes to, and which flavor it gets. Every number is taken from
+//! [`QuotaModel`] anew, and a try is a copy of all usage.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -26,7 +26,9 @@ pub struct Work {
     pub uid: Text,
     /// Its ClusterQueue.
     pub queue: Text,
-    /// What all its members ask.
+    /// What it asks for.
+    pub resource: Text,
+    /// How much all its members ask.
     pub amount: i64,
     /// Higher goes first.
     pub priority: i32,
@@ -39,6 +41,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// A flavor of what it asks for.
+    pub fn pair(&self, flavor: &str) -> Pair {
+        (flavor.into(), self.resource.clone())
+    }
+
     /// Where it stands among those that wait in its queue.
     pub fn order(&self) -> (Reverse<i32>, Time, Text) {
         (Reverse(self.priority), self.created, self.uid.clone())
@@ -62,6 +69,41 @@ impl Mode {
     /// Something can be done for it.
     pub fn viable(&self) -> bool {
         matches!(self, Mode::Preempt(_) | Mode::Fit)
+    }
+}
+
+/// How well a flavor suits, the worst first (6.3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    NoFit,
+    Blocked,
+    /// Work of the own queue leaves, and perhaps others.
+    Preempt,
+    /// Others leave.
+    Reclaim,
+    Fit,
+}
+
+/// How a flavor stands: how well it suits, and how far the queue borrows for it.
+#[derive(Clone, Copy)]
+struct Stand {
+    rank: Rank,
+    level: usize,
+}
+
+impl Stand {
+    /// Whether it is better than the best before it (6.5). What cannot be had is no better for
+    /// borrowing less.
+    fn beats(self, best: Stand, borrowing_first: bool) -> bool {
+        let viable = |stand: Stand| stand.rank > Rank::Blocked;
+        let less = best.level.cmp(&self.level);
+        let better = self.rank.cmp(&best.rank);
+        let order = match borrowing_first {
+            _ if !viable(self) || !viable(best) => better,
+            true => less.then(better),
+            false => better.then(less),
+        };
+        order.is_gt()
     }
 }
 
@@ -120,6 +162,11 @@ impl Classical {
         Classical { closed, ..self }
     }
 
+    /// The same where all queues and cohorts weigh the same.
+    pub fn unweighted(&self) -> Classical {
+        Classical { model: self.model.clone().unweighted(), ..self.clone() }
+    }
+
     /// The quotas, with usage.
     pub fn model(&self) -> &QuotaModel {
         &self.model
@@ -158,6 +205,65 @@ impl Classical {
             None => self.victims(work, pair),
         };
         victims.map_or(Mode::Blocked, Mode::Preempt)
+    }
+
+    /// The flavor of its queue that a workload gets if the search for one begins at this place in
+    /// the list, and what nomination with it comes to (6.5); `None`: there is none from there on.
+    pub fn choice(&self, work: &Work, from: usize) -> Option<(Text, Mode)> {
+        let queue = self.queue(&work.queue);
+        let how = queue.fungibility;
+        let flavors = queue.groups.iter().flat_map(|group| &group.flavors).skip(from);
+        let mut best: Option<(Stand, Text, Mode)> = None;
+        for flavor in flavors {
+            let pair = work.pair(&flavor.flavor);
+            let mode = self.mode(work, &pair);
+            let stand = self.stand(work, &pair, &mode);
+            let preempts = matches!(mode, Mode::Preempt(_));
+            let goes_on = !mode.viable()
+                || preempts && how.next_when_preempting
+                || stand.level > 0 && how.next_when_borrowing;
+            let first = how.prefer_preemption_over_borrowing;
+            let better = best.as_ref().is_none_or(|(best, ..)| stand.beats(*best, first));
+            if !goes_on || better {
+                best = Some((stand, flavor.flavor.clone(), mode));
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        best.map(|(_, flavor, mode)| (flavor, mode))
+    }
+
+    fn stand(&self, work: &Work, pair: &Pair, mode: &Mode) -> Stand {
+        let Mode::Preempt(names) = mode else {
+            let rank = match mode {
+                Mode::NoFit => Rank::NoFit,
+                Mode::Fit => Rank::Fit,
+                _ => Rank::Blocked,
+            };
+            return Stand { rank, level: self.level(work, pair) };
+        };
+        let leave = self.holders.iter().filter(|one| names.contains(&one.name));
+        let own = leave.clone().any(|one| one.queue == work.queue);
+        let mut left = self.clone();
+        leave.for_each(|one| left.change(one, pair, -1));
+        let rank = if own { Rank::Preempt } else { Rank::Reclaim };
+        Stand { rank, level: left.level(work, pair) }
+    }
+
+    /// How far a queue borrows for what is asked (6.4): not at all, or as many cohorts up as it
+    /// takes to one whose subtree has it. (Of one queue it is no matter that heights are counted
+    /// from below: a cohort further up is higher.)
+    fn level(&self, work: &Work, pair: &Pair) -> usize {
+        let model = &self.model;
+        let (mut node, mut remaining, mut level) = (model.node(&work.queue).0, work.amount, 0);
+        while let Some(parent) = model.parent(node)
+            && model.usage(node, pair) + remaining > model.subtree(node, pair)
+        {
+            remaining -= self.local_room(node, pair);
+            (node, level) = (parent, level + 1);
+        }
+        level
     }
 
     pub(super) fn queue(&self, name: &Text) -> &ClusterQueueFacts {
@@ -397,6 +503,49 @@ mod tests {
     use super::*;
     use crate::facts::{DEFAULT, cluster_queue, group, nominal, text};
 
+    /// Of two flavors a would borrow the first, and get the second once its own work leaves.
+    #[test]
+    fn fungibility_chooses_the_flavor() {
+        let queue = |name: &str, [first, second]: [i64; 2]| {
+            let quotas = [first, second].map(|owned| [("cpu", nominal(owned))]);
+            let flavors: [(&str, &[_]); 2] = [("first", &quotas[0]), ("second", &quotas[1])];
+            cluster_queue(name, Some("all"), group(&flavors))
+        };
+        let waits = Work {
+            name: text("waits"),
+            uid: text("waits"),
+            queue: text("a"),
+            resource: text("cpu"),
+            amount: 1,
+            priority: 0,
+            created: Time(0),
+            rests: false,
+            held: None,
+        };
+        let held = Some((waits.pair("second"), Time(0)));
+        let low = Work { name: text("low"), priority: -1, held, ..waits.clone() };
+        let borrows = ("first", Mode::Fit);
+        let preempts = ("second", Mode::Preempt(vec![text("low")]));
+        let cases = [
+            ((false, true, false), 0, &borrows),
+            ((true, true, false), 0, &borrows),
+            ((true, true, true), 0, &preempts),
+            ((true, false, false), 0, &preempts),
+            ((false, true, false), 1, &preempts),
+        ];
+        for (how, from, (flavor, mode)) in cases {
+            let mut a = queue("a", [0, 1]);
+            a.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+            a.fungibility.next_when_borrowing = how.0;
+            a.fungibility.next_when_preempting = how.1;
+            a.fungibility.prefer_preemption_over_borrowing = how.2;
+            let facts = [Input::ClusterQueue(a), Input::ClusterQueue(queue("b", [1, 0]))];
+            let rules = Classical::new(QuotaModel::new(&facts), vec![low.clone()], None);
+            let expected = Some((text(flavor), mode.clone()));
+            assert_eq!(rules.choice(&waits, from), expected, "{how:?} from {from}");
+        }
+    }
+
     /// The worked example of spec/quota.md 8.5.
     #[test]
     fn the_worked_example() {
@@ -412,6 +561,7 @@ mod tests {
             name: text(name),
             uid: text(name),
             queue: text(&name[..1]),
+            resource: text("cpu"),
             amount,
             priority,
             created: Time(0),

@@ -299,3 +299,73 @@ impl<'a> Search<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use capstan_core::model::input::{CohortFacts, Input, Weight};
+
+    use super::super::QuotaModel;
+    use super::super::classical::Mode;
+    use super::*;
+    use crate::facts::{DEFAULT, cluster_queue, cohort, group, nominal, text};
+
+    fn work(name: &str) -> Work {
+        Work {
+            name: text(name),
+            uid: text(name),
+            queue: text(&name[..1]),
+            resource: text("cpu"),
+            amount: 1,
+            priority: 0,
+            created: Time(0),
+            rests: false,
+            held: Some(((text(DEFAULT), text("cpu")), Time(0))),
+        }
+    }
+
+    /// A cohort owns 6, of which b has 4 and c has 2; a asks 1. Weights are in halves.
+    fn who_leaves(weights: [u64; 3]) -> Option<Vec<Text>> {
+        let quota = |owned: i64| group(&[(DEFAULT, &[("cpu", nominal(owned))])]);
+        let all = CohortFacts { groups: vec![quota(6)], ..cohort("all", None) };
+        let mut facts = vec![Input::Cohort(all)];
+        for (name, halves) in ["a", "b", "c"].into_iter().zip(weights) {
+            let mut queue = cluster_queue(name, Some("all"), quota(0));
+            queue.weight = Weight(Weight::ONE.0 / 2 * halves);
+            queue.preemption.reclaim = PreemptReclaim::Any;
+            facts.push(Input::ClusterQueue(queue));
+        }
+        let held = ["b1", "b2", "b3", "b4", "c1", "c2"].map(work).into();
+        let strategy = Some(FairSharing::FinalShare);
+        let rules = Classical::new(QuotaModel::new(&facts), held, strategy);
+        let asks = Work { held: None, ..work("a1") };
+        match rules.mode(&asks, &(text(DEFAULT), text("cpu"))) {
+            Mode::Preempt(names) => Some(names),
+            Mode::Blocked => None,
+            other => panic!("it cannot come to {other:?}"),
+        }
+    }
+
+    /// The first strategy of spec/quota.md 9.2: who asks takes no larger a share than it leaves.
+    #[test]
+    fn shares_are_compared_by_weight() {
+        let cases: [([u64; 3], Option<&str>); 7] = [
+            // 1/6 for a, and 3/6 is left to b.
+            ([2, 2, 2], Some("b1")),
+            // 1/6 by 1/2 is 1/3; 3/6 by 2, which is 1/4, would be left to b, and 1/6 to c.
+            ([1, 4, 2], None),
+            // 4/6 by 2 for b, and 2/6 by 1/2 for c: c's is larger, and 1/6 by 1/2 is left.
+            ([2, 4, 1], Some("c1")),
+            // Who weighs nothing has most, however little it borrows.
+            ([2, 4, 0], Some("c1")),
+            ([2, 0, 1], Some("b1")),
+            // And takes nothing from who weighs something.
+            ([0, 4, 2], None),
+            // Two who weigh nothing: 1/6 for a, and 3/6 is left to b.
+            ([0, 0, 2], Some("b1")),
+        ];
+        for (weights, leaves) in cases {
+            let leaves = leaves.map(|name| vec![text(name)]);
+            assert_eq!(who_leaves(weights), leaves, "{weights:?} halves");
+        }
+    }
+}

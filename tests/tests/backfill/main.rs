@@ -23,6 +23,7 @@ mod budgets;
 mod flavors;
 mod held;
 mod learned;
+mod leaving;
 mod queues_at_random;
 mod random;
 mod ranked;

@@ -8,7 +8,7 @@ use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
     BindingNote, DeactivatedFacts, Input, LocalQueueFacts, OwnerFacts, PodFacts, PodPhase,
-    PreemptWithin, RequeueNote, Wishes,
+    PreemptWithin, Rank, RequeueNote, Wishes,
 };
 use capstan_core::plan::{
     Action, Effect, EffectResult, Preemption, PreemptionReason, State, StepOutput,
@@ -205,6 +205,31 @@ fn what_never_starts_is_stopped_waits_longer_each_time_and_is_deactivated() {
     let active = engine.step(at, vec![Input::Reactivated(text(TEAM), text("train"))]);
     assert_eq!(resumes(&active).len(), 1, "at once");
     engine.recount();
+}
+
+/// Each goes to the place that is kept for its number, in whatever order they come: neighbours are
+/// near each other.
+#[test]
+fn pods_of_a_resumed_owner_have_the_places_of_their_numbers() {
+    let mut engine = Engine::new();
+    let mut owner = train("train", 4);
+    let mut facts = one_queue(4);
+    facts.extend([gpu_node("a", 2), gpu_node("b", 2), Input::Owner(owner.clone())]);
+    let resumed = engine.step(NOW, facts);
+    let (_, note) = resumes(&resumed).pop().expect("it is resumed");
+    (owner.suspended, owner.admitted) = (false, Some(note));
+    let shown = done(&resumed).into_iter().chain([Input::Owner(owner.clone())]);
+    let mut output = engine.step(NOW, shown.collect());
+    let (pods, mut nodes) = (pods_of(&owner), vec![String::new(); 4]);
+    for at in [3, 0, 2, 1] {
+        let pod = PodFacts { rank: Rank::Number(at as u32), ..pods[at].clone() };
+        let facts = done(&output).into_iter().chain([Input::Pod(pod)]);
+        output = engine.step(NOW, facts.collect());
+        nodes[at] = binds(&output).into_iter().map(|(_, node)| node).collect();
+        engine.recount();
+    }
+    assert_eq!((&nodes[0], &nodes[2]), (&nodes[1], &nodes[3]), "{nodes:?}");
+    assert_ne!(nodes[0], nodes[2]);
 }
 
 /// How often it was stopped is forgotten once it started; from then on it has its time to recover.

@@ -81,8 +81,8 @@ pub fn arguments(deployment: &Value) -> Vec<String> {
 }
 
 /// Starts the program as a pod of the Deployment would: with the service account's token, the
-/// ConfigMap's file and the container's arguments. What is mounted is found below a folder here,
-/// and each replica listens at a port of its own.
+/// ConfigMap's file and the container's arguments and variables. What is mounted is found below a
+/// folder here, and each replica listens at a port of its own.
 pub fn replica(cluster: &ControlPlane, deployment: &Value, pod: &str) -> Capstan {
     let namespace = deployment["metadata"]["namespace"].as_str().expect("a namespace");
     let account = deployment["spec"]["template"]["spec"]["serviceAccountName"].as_str();
@@ -100,6 +100,12 @@ pub fn replica(cluster: &ControlPlane, deployment: &Value, pod: &str) -> Capstan
             }
             None => drop(call.arg(word)),
         }
+    }
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    for variable in container["env"].as_array().expect("variables") {
+        let of = &variable["valueFrom"]["fieldRef"]["fieldPath"];
+        assert_eq!(of, "metadata.namespace", "a pod's");
+        call.env(variable["name"].as_str().expect("a name"), namespace);
     }
     call.env("KUBECONFIG", kubeconfig.expect("a token"));
     let config = config.expect("the arguments name the configuration");

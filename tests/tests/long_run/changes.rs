@@ -1,20 +1,20 @@
 //! What happens to a life, one change after the other.
 
 use capstan_core::model::input::{
-    BorrowThreshold, ClusterQueueFacts, GangKey, Input, OwnerFacts, PodFacts, PreemptReclaim,
-    PreemptWithin, QueueingStrategy, Quota, StopPolicy, Text,
+    BorrowThreshold, ClusterQueueFacts, CohortFacts, GangKey, Input, OwnerFacts, PodFacts,
+    PreemptReclaim, PreemptWithin, QueueingStrategy, Quota, StopPolicy, Text, Weight,
 };
 use capstan_tests::facts::{
-    GPU, TEAM, cluster_queue, cohort, flavor, group, in_queue, job, local_queue, pod, pods_of,
-    shape, text,
+    TEAM, cluster_queue, cohort, flavor, group, in_queue, job, local_queue, pod, pods_of, shape,
+    text,
 };
 use capstan_tests::model::classical::Work;
 
-use super::{COHORTS, FLAVORS, Life, QUEUES, WORK_MAX};
+use super::{COHORTS, FLAVORS, Life, QUEUES, RESOURCES, WEIGHTS, WORK_MAX};
 
 impl Life {
-    fn quota(&mut self, limited: bool) -> Quota {
-        let nominal = self.seed.between(0, 8);
+    fn quota(&mut self, most: i64, limited: bool) -> Quota {
+        let nominal = self.seed.between(0, most);
         let mut limit = |most: i64| {
             let some = limited && self.seed.below(3) == 0;
             some.then(|| self.seed.between(0, most))
@@ -23,26 +23,31 @@ impl Life {
         Quota { nominal, borrowing, lending }
     }
 
+    /// Quotas of all that work asks for.
+    fn quotas(&mut self, limited: bool) -> Vec<(&'static str, Quota)> {
+        let quota = |(resource, most)| (resource, self.quota(most, limited));
+        RESOURCES.into_iter().map(quota).collect()
+    }
+
     /// A queue with other quotas, limits, policies and parents than before.
     pub(super) fn queue(&mut self, name: &str) -> ClusterQueueFacts {
         let place = self.seed.below(6) as usize;
         let parent = COHORTS.get(place).copied();
-        let both = [self.quota(parent.is_some()), self.quota(parent.is_some())];
-        let mut order: Vec<(&str, Quota)> = FLAVORS.into_iter().zip(both).collect();
+        let of = |flavor| (flavor, self.quotas(parent.is_some()));
+        let mut order: Vec<(&str, Vec<(&str, Quota)>)> = FLAVORS.into_iter().map(of).collect();
         if self.seed.below(2) == 0 {
             order.reverse();
         }
         if self.seed.below(4) == 0 {
             order.pop();
         }
-        let quotas: Vec<(&str, [(&str, Quota); 1])> =
-            order.into_iter().map(|(flavor, quota)| (flavor, [(GPU, quota)])).collect();
         let listed: Vec<(&str, &[(&str, Quota)])> =
-            quotas.iter().map(|(flavor, quota)| (*flavor, &quota[..])).collect();
+            order.iter().map(|(flavor, quotas)| (*flavor, &quotas[..])).collect();
         let mut facts = cluster_queue(name, parent, group(&listed));
         if self.seed.below(4) == 0 {
             facts.strategy = QueueingStrategy::StrictFifo;
         }
+        facts.weight = self.weight();
         facts.preemption.within_cluster_queue = *self.seed.pick(&[
             PreemptWithin::Never,
             PreemptWithin::LowerPriority,
@@ -60,6 +65,8 @@ impl Life {
         }
         facts.fungibility.next_when_borrowing = self.seed.below(2) == 0;
         facts.fungibility.next_when_preempting = self.seed.below(2) == 0;
+        let both = facts.fungibility.next_when_borrowing && facts.fungibility.next_when_preempting;
+        facts.fungibility.prefer_preemption_over_borrowing = both && self.seed.below(2) == 0;
         facts
     }
 
@@ -82,17 +89,19 @@ impl Life {
         let queue = *self.seed.pick(&QUEUES);
         let (pods, each) = (self.seed.between(1, 3), self.seed.between(1, 3));
         let priority = self.seed.between(0, 3) as i32;
-        let (shape, wishes) = (shape(&[(GPU, each)]), in_queue(Some(queue)));
+        let [(gpu, _), (cpu, _)] = RESOURCES;
+        let resource = if self.seed.below(3) == 0 { cpu } else { gpu };
+        let (shape, wishes) = (shape(&[(resource, each)]), in_queue(Some(queue)));
         if self.seed.below(3) == 0 {
             let mut facts = pod(&name, &shape, &wishes);
             (facts.created, facts.priority) = (self.stage.now, priority);
             self.tell(Input::Pod(facts));
-            return format!("pod {name} of {each} and priority {priority} comes to {queue}");
+            return format!("pod {name} of {each} {resource}, priority {priority}, is in {queue}");
         }
         let mut facts = job(&name, pods as u32, &shape, &wishes);
         (facts.created, facts.priority) = (self.stage.now, priority);
         self.tell(Input::Owner(facts));
-        format!("job {name} of {pods} times {each} and priority {priority} comes to {queue}")
+        format!("job {name} of {pods} x {each} {resource}, priority {priority}, is in {queue}")
     }
 
     fn end(&mut self, work: &[Work], which: impl Fn(&Work) -> bool) -> String {
@@ -147,13 +156,41 @@ impl Life {
         format!("{} has priority {priority} now", flips.name)
     }
 
+    /// A weight; where queues do not share fairly it means nothing, and is the usual one.
+    pub(super) fn weight(&mut self) -> Weight {
+        if self.fair.is_some() { *self.seed.pick(&WEIGHTS) } else { Weight::ONE }
+    }
+
+    /// A queue or cohort that is there has another weight, and is the same but for that.
+    fn weigh(&mut self) -> String {
+        let weight = self.weight();
+        let weighs = |fact: &&Input| matches!(fact, Input::ClusterQueue(_) | Input::Cohort(_));
+        let known: Vec<Input> = self.stage.rest.iter().filter(weighs).cloned().collect();
+        if known.is_empty() {
+            return "nothing".to_owned();
+        }
+        let (name, fact) = match self.seed.pick(&known).clone() {
+            Input::ClusterQueue(facts) => {
+                (facts.name.clone(), Input::ClusterQueue(ClusterQueueFacts { weight, ..facts }))
+            }
+            Input::Cohort(facts) => {
+                (facts.name.clone(), Input::Cohort(CohortFacts { weight, ..facts }))
+            }
+            _ => unreachable!("only queues and cohorts have weights"),
+        };
+        self.tell(fact);
+        format!("{name} has {weight:?} now")
+    }
+
     fn edit(&mut self) -> String {
         let name = *self.seed.pick(&QUEUES);
         let known = self.stage.rest.iter().find_map(|fact| match fact {
             Input::ClusterQueue(facts) if *facts.name == *name => Some(facts.clone()),
             _ => None,
         });
-        match (self.seed.below(24), known) {
+        // Weights mean nothing where queues do not share fairly.
+        let kinds = if self.fair.is_some() { 28 } else { 24 };
+        match (self.seed.below(kinds), known) {
             (0, Some(_)) => {
                 self.tell(Input::ClusterQueueGone(text(name)));
                 format!("queue {name} is deleted")
@@ -182,15 +219,17 @@ impl Life {
                 let name = *self.seed.pick(&COHORTS);
                 let place = self.seed.below(8) as usize;
                 let parent = COHORTS.get(place).copied();
-                let mut facts = cohort(name, parent);
+                let mut facts = CohortFacts { weight: self.weight(), ..cohort(name, parent) };
                 if self.seed.below(2) == 0 {
-                    let quota = self.quota(parent.is_some());
-                    facts.groups = vec![group(&[(FLAVORS[0], &[(GPU, quota)])])];
+                    let quotas = self.quotas(parent.is_some());
+                    facts.groups = vec![group(&[(FLAVORS[0], &quotas[..])])];
                 }
-                let said = format!("cohort {name} is below {parent:?}: {:?}", facts.groups);
+                let (weight, groups) = (facts.weight, &facts.groups);
+                let said = format!("cohort {name} of {weight:?} is below {parent:?}: {groups:?}");
                 self.tell(Input::Cohort(facts));
                 said
             }
+            (24.., _) => self.weigh(),
             _ => {
                 let facts = self.queue(name);
                 let said = format!("queue {name} is another: {facts:?}");

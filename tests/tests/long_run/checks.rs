@@ -6,11 +6,11 @@ use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{ClusterQueueFacts, PreemptReclaim, QueueingStrategy, Text};
 use capstan_core::plan::{Action, Effect, Outcome, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, text};
+use capstan_tests::facts::text;
 use capstan_tests::invariants::disagreements;
 use capstan_tests::model::classical::{Classical, Mode, Work};
 
-use super::{FLAVORS, Life, ROUNDS_MAX, pair};
+use super::{FLAVORS, Life, ROUNDS_MAX};
 
 impl Life {
     /// One round, and what is wrong with it.
@@ -53,7 +53,11 @@ impl Life {
             if redeems {
                 continue;
             }
-            if matches!(one.outcome, Outcome::Waiting(_)) {
+            if let Outcome::Waiting(reason) = &one.outcome {
+                match reason {
+                    Reason::LostRace { .. } => self.raced.insert(work.name),
+                    _ => self.raced.remove(&work.name),
+                };
                 continue;
             }
             let now = find(&after, &work.name).and_then(|work| work.held);
@@ -62,6 +66,7 @@ impl Life {
             let others: Vec<Work> =
                 waiting.iter().filter(|it| !promised.contains_key(&it.name)).cloned().collect();
             wrong.extend(self.passed_over(&before, &open, &others, &work));
+            self.raced.remove(&work.name);
         }
         wrong.extend(self.overdrawn(&output, &after));
         if self.stage.caught_up() {
@@ -100,7 +105,7 @@ impl Life {
             match work.held.is_some() {
                 true => before.hold(work),
                 false if victim(name) => {
-                    let held = Some((pair(flavor), self.stage.now));
+                    let held = Some((work.pair(flavor), self.stage.now));
                     before.hold(Work { held, ..work });
                 }
                 false => wrong.push(format!("{} was promised room and has none", work.name)),
@@ -122,7 +127,9 @@ impl Life {
             Outcome::Admitted => {
                 self.tally.admitted += 1;
                 match now {
-                    Some((pair, _)) if before.mode(work, &pair) == Mode::Fit => None,
+                    Some((pair, _)) if before.mode(work, &pair) == Mode::Fit => {
+                        self.astray(before, work, &pair.0, Mode::Fit)
+                    }
                     other => Some(format!("is admitted to {other:?}, where it does not fit")),
                 }
             }
@@ -131,7 +138,7 @@ impl Life {
                 let mut names: Vec<Text> = list.iter().map(|it| it.victim.clone()).collect();
                 names.sort();
                 if !work.rests && names.iter().any(|name| !self.stopped.contains(name)) {
-                    let borrows = |it: &&str| before.would_borrow(work, &pair(it), &names);
+                    let borrows = |it: &&str| before.would_borrow(work, &work.pair(it), &names);
                     let flavors = FLAVORS.into_iter().filter(borrows).collect();
                     self.taking.insert(work.name.clone(), flavors);
                 }
@@ -139,17 +146,32 @@ impl Life {
                 let shared = claimed.iter().filter(|name| names.contains(name)).count();
                 let alone = shared == names.len();
                 let wanted = Mode::Preempt(names.clone());
-                let found = FLAVORS.iter().find(|it| before.mode(work, &pair(it)) == wanted);
+                let found = FLAVORS.iter().find(|it| before.mode(work, &work.pair(it)) == wanted);
                 let named = found.is_some();
                 let flavor = found.unwrap_or(&FLAVORS[0]);
                 self.promised.insert(work.name.clone(), text(flavor));
+                let evenly = || before.unweighted().mode(work, &work.pair(flavor));
+                self.tally.weighed += usize::from(alone && named && evenly() != wanted);
                 self.tally.exact += usize::from(alone && named);
-                (alone && !named).then(|| {
-                    let modes = FLAVORS.map(|it| before.mode(work, &pair(it)));
-                    format!("stops {names:?}, and the rules say {modes:?}")
-                })
+                match alone {
+                    true if named => self.astray(before, work, flavor, wanted),
+                    true => {
+                        let modes = FLAVORS.map(|it| before.mode(work, &work.pair(it)));
+                        Some(format!("stops {names:?}, and the rules say {modes:?}"))
+                    }
+                    false => None,
+                }
             }
         }
+    }
+
+    /// Whether the search for a flavor ended elsewhere than the rules say.
+    fn astray(&self, before: &Classical, work: &Work, flavor: &str, mode: Mode) -> Option<String> {
+        let ended = Some((text(flavor), mode));
+        let begins: &[usize] = if self.raced.contains(&work.name) { &[0, 1] } else { &[0] };
+        let ends: Vec<_> = begins.iter().map(|from| before.choice(work, *from)).collect();
+        let found = ends.contains(&ended);
+        (!found).then(|| format!("ends its search with {ended:?}, and the rules with {ends:?}"))
     }
 
     /// Who was admitted although there is less than it took.
@@ -269,10 +291,8 @@ fn kept_out(outcome: &Outcome) -> bool {
 /// What can be done for work, by flavor of its queue.
 fn viable(rules: &Classical, queue: &ClusterQueueFacts, work: &Work) -> Vec<(Text, Mode)> {
     let flavors = queue.groups.iter().flat_map(|group| &group.flavors);
-    let modes = flavors.map(|flavor| {
-        let mode = rules.mode(work, &(flavor.flavor.clone(), text(GPU)));
-        (flavor.flavor.clone(), mode)
-    });
+    let modes =
+        flavors.map(|flavor| (flavor.flavor.clone(), rules.mode(work, &work.pair(&flavor.flavor))));
     modes.filter(|(_, mode)| mode.viable()).collect()
 }
 
@@ -282,7 +302,8 @@ fn leads(all: &[Work], work: &Work) -> bool {
     all.iter().filter(waits).all(|other| work.order() <= other.order())
 }
 
-/// Whether the head of another, strict queue of the same tree keeps something for itself.
+/// Whether the head of another, strict queue of the same tree keeps something for itself of what
+/// work asks for.
 fn kept_by_strict(
     rules: &Classical,
     open: &BTreeMap<Text, ClusterQueueFacts>,
@@ -295,10 +316,13 @@ fn kept_by_strict(
             && queue.preemption.reclaim != PreemptReclaim::Any;
         blocks && head.held.is_none() && leads(all, head)
     };
-    let near = |head: &&Work| rules.model().sides(&head.queue, &work.queue).is_some();
+    let near = |head: &&Work| {
+        let sides = rules.model().sides(&head.queue, &work.queue);
+        head.resource == work.resource && sides.is_some()
+    };
     all.iter().filter(keeps).filter(near).any(|head| {
         let flavors = open[&head.queue].groups.iter().flat_map(|group| &group.flavors);
-        let mut modes = flavors.map(|flavor| rules.mode(head, &(flavor.flavor.clone(), text(GPU))));
+        let mut modes = flavors.map(|flavor| rules.mode(head, &head.pair(&flavor.flavor)));
         head.queue != work.queue && modes.any(|mode| mode == Mode::Blocked)
     })
 }

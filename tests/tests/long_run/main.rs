@@ -1,17 +1,25 @@
 //! A long random life of a small cluster: work arrives and ends, priorities flip, and quota objects
 //! are edited in every way while work runs; after each of 10,000 steps everything is compared with
-//! slow rules that know no rounds, parking or memory.
+//! slow rules that know no rounds, parking or memory. One life for each way of sharing is that
+//! long; others are shorter, and begin anew.
+//!
+//! Each work asks for one of two resources, so that what is borrowed of one makes a share large
+//! for the other.
+//!
+//! Where queues share fairly, queues and cohorts have weights, zero among them, that change too.
 //!
 //! Nodes always have room, so quota alone decides. Of every round it is checked that whoever was
 //! admitted did fit and came in order of its queue, that victims are exactly those whom the rules
-//! name, and that all numbers shown are right; of every state at rest, that nobody waits for whom
-//! anything could be done. A failure names the seed, the step and what led there.
+//! name, that the flavor is the one that they choose, and that all numbers shown are right; of
+//! every state at rest, that nobody waits for whom anything could be done. A failure names the
+//! seed, the step and what led there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, GangKey, Input, PodFacts, StopPolicy, Text,
+    BindingNote, ClusterQueueFacts, CohortFacts, GangKey, Input, PodFacts, PodShape, StopPolicy,
+    Text, Weight,
 };
 use capstan_core::policy::{FairSharing, Policy};
 use capstan_core::time::{Span, Time};
@@ -25,8 +33,10 @@ mod changes;
 mod checks;
 mod named;
 
-/// Changes in one life.
-const STEPS: usize = 2_500;
+/// Changes in the first life of each kind, and in every other.
+const STEPS: [usize; 2] = [10_000, 2_500];
+/// Lines of the log that a failure shows.
+const LOG_LINES: usize = 60;
 /// How queues share: not at all, or by each choice of strategies.
 const KINDS: [Option<FairSharing>; 4] = [
     None,
@@ -34,11 +44,16 @@ const KINDS: [Option<FairSharing>; 4] = [
     Some(FairSharing::FinalShare),
     Some(FairSharing::InitialShare),
 ];
-/// Lives of each kind, by seed: 10,000 changes together.
+/// Lives of each kind, by seed.
 const LIVES: [[u64; 4]; 4] = [[1, 2, 3, 14], [5, 6, 7, 15], [7, 1_006, 9, 10], [16, 11, 12, 13]];
+/// None, a light one, the usual one and a heavy one.
+const WEIGHTS: [Weight; 4] =
+    [Weight(0), Weight(Weight::ONE.0 / 2), Weight::ONE, Weight(2 * Weight::ONE.0)];
 const QUEUES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const COHORTS: [&str; 4] = ["left", "right", "root", "far"];
 const FLAVORS: [&str; 2] = ["first", "second"];
+/// What work asks for, and how much of it a queue or cohort owns of one flavor at most.
+const RESOURCES: [(&str, i64); 2] = [(GPU, 8), ("cpu", 4)];
 /// Rounds after which a change must have come to rest.
 const ROUNDS_MAX: usize = 200;
 /// Workloads at a time, at most.
@@ -92,6 +107,9 @@ struct Life {
     base: Option<Classical>,
     /// Whose last look met what a head kept for itself in that round.
     kept_out: BTreeSet<Text>,
+    /// Whose last look lost to others of its round what it had found: it may go on with the next
+    /// flavor (spec/quota.md 4.4).
+    raced: BTreeSet<Text>,
     /// Somebody was stopped in the round before.
     freed: bool,
     tally: Tally,
@@ -103,6 +121,8 @@ struct Tally {
     admitted: usize,
     preempted: usize,
     exact: usize,
+    /// Victims that are not those whom the rules would name if all weighed the same.
+    weighed: usize,
     idle: usize,
     behind_strict: usize,
     /// Work that others of its queue passed over: others' shares let it in only since it was looked
@@ -111,8 +131,12 @@ struct Tally {
     later: usize,
 }
 
-fn pair(flavor: &str) -> (Text, Text) {
-    (text(flavor), text(GPU))
+/// The one resource that members of a shape ask for, and how much of it each.
+fn asked(shape: &PodShape) -> (&Text, i64) {
+    let mut requests = shape.requests.iter();
+    let (resource, each) = requests.next().expect("all work asks for something");
+    assert!(requests.next().is_none(), "work asks for one resource");
+    (resource, *each)
 }
 
 impl Life {
@@ -129,6 +153,7 @@ impl Life {
             stopped: BTreeSet::new(),
             base: None,
             kept_out: BTreeSet::new(),
+            raced: BTreeSet::new(),
             freed: false,
             tally: Tally::default(),
         };
@@ -136,7 +161,8 @@ impl Life {
         let policy = Policy { rounds_max: 1, fair_sharing: fair, ..Policy::default() };
         life.tell(Input::Policy(Arc::new(policy)));
         for name in FLAVORS {
-            let mut facts = node(&format!("node-{name}"), &[(GPU, 100_000), ("pods", 100_000)]);
+            let has = [GPU, "cpu", "pods"].map(|resource| (resource, 100_000));
+            let mut facts = node(&format!("node-{name}"), &has);
             facts.labels.insert(text("kind"), text(name));
             life.tell(Input::Node(facts.into()));
             life.tell(Input::Flavor(flavor(name, &[("kind", name)])));
@@ -146,8 +172,10 @@ impl Life {
             life.tell(Input::ClusterQueue(facts));
             life.tell(Input::LocalQueue(local_queue(name)));
         }
-        life.tell(Input::Cohort(cohort("left", Some("root"))));
-        life.tell(Input::Cohort(cohort("right", Some("root"))));
+        for name in ["left", "right"] {
+            let weight = life.weight();
+            life.tell(Input::Cohort(CohortFacts { weight, ..cohort(name, Some("root")) }));
+        }
         life
     }
 
@@ -182,35 +210,39 @@ impl Life {
     /// All work of queues, as the API shows it.
     fn works(&self) -> Vec<Work> {
         let mut found = Vec::new();
-        let note = |note: &BindingNote| {
-            let flavor = note.flavors.get(GPU)?;
-            Some(((flavor.clone(), text(GPU)), note.admitted_at?))
+        let note = |note: &BindingNote, resource: &Text| {
+            let flavor = note.flavors.get(resource)?;
+            Some(((flavor.clone(), resource.clone()), note.admitted_at?))
         };
         for owner in self.stage.owners.values() {
             let set = &owner.pod_sets[0];
-            let each = set.shape.requests.get(GPU).copied().unwrap_or(0);
+            let (resource, each) = asked(&set.shape);
+            let admitted = owner.admitted.as_ref().filter(|_| !owner.suspended);
             found.push(Work {
                 name: text(format!("{TEAM}/{}", owner.name)),
                 uid: owner.uid.clone(),
                 queue: owner.wishes.queue.clone().expect("all work names a queue"),
+                resource: resource.clone(),
                 amount: each * i64::from(set.count),
                 priority: owner.priority,
                 created: owner.created,
                 rests: self.rests(&owner.name),
-                held: owner.admitted.as_ref().filter(|_| !owner.suspended).and_then(note),
+                held: admitted.and_then(|admitted| note(admitted, resource)),
             });
         }
         let lone = |pod: &&PodFacts| matches!(pod.gang.key, GangKey::Pod(_));
         for pod in self.stage.pods.values().filter(lone) {
+            let (resource, amount) = asked(&pod.shape);
             found.push(Work {
                 name: text(format!("{TEAM}/{}", pod.name)),
                 uid: pod.uid.clone(),
                 queue: pod.wishes.queue.clone().expect("all work names a queue"),
-                amount: pod.shape.requests.get(GPU).copied().unwrap_or(0),
+                resource: resource.clone(),
+                amount,
                 priority: pod.priority,
                 created: pod.created,
                 rests: self.rests(&pod.name),
-                held: pod.binding.as_deref().and_then(note),
+                held: pod.binding.as_deref().and_then(|binding| note(binding, resource)),
             });
         }
         found
@@ -300,14 +332,16 @@ impl Life {
     }
 }
 
-fn live(seed: u64, fair: Option<FairSharing>) -> Tally {
+fn live(seed: u64, fair: Option<FairSharing>, steps: usize) -> Tally {
     let mut life = Life::new(seed, fair);
-    for step in 0..STEPS {
+    for step in 0..steps {
+        let old = life.log.len().saturating_sub(LOG_LINES);
+        life.log.drain(..old);
         life.stage.now = life.stage.now.plus(Span::minutes(20));
         let said = life.change();
         life.log.push(format!("{step}: {said}"));
         let wrong = life.settle();
-        let from = life.log.len().saturating_sub(60);
+        let from = life.log.len().saturating_sub(LOG_LINES);
         assert!(
             wrong.is_empty(),
             "seed {seed}, step {step}: {}\nholds: {:#?}\nwaits: {:#?}\n{}",
@@ -320,19 +354,29 @@ fn live(seed: u64, fair: Option<FairSharing>) -> Tally {
     life.tally
 }
 
-/// A life goes as the rules say, and they had something to say.
-fn check(seed: u64, fair: Option<FairSharing>) {
-    let tally = live(seed, fair);
-    assert!(tally.admitted > 500, "seed {seed}: {tally:?}");
-    assert!(tally.exact > 50 && tally.exact * 2 > tally.preempted, "seed {seed}: {tally:?}");
+/// A life of so many changes goes as the rules say, and they had something to say.
+fn check(seed: u64, fair: Option<FairSharing>, steps: usize) {
+    let tally = live(seed, fair, steps);
+    assert!(tally.admitted * 5 > steps, "seed {seed}: {tally:?}");
+    assert!(tally.exact * 50 > steps, "seed {seed}: {tally:?}");
+    assert!(tally.exact * 2 > tally.preempted, "seed {seed}: {tally:?}");
+    // How much is forgiven of the order in queues: decisions by which work was passed over that
+    // could have been served, once for each that was. All of it is served, or finds nothing to be
+    // done any more, before its change is at rest; so this bounds only how often it comes second.
+    // Less than once in fifty admissions, it is an exception; with parked work that nothing wakes
+    // until the end, it would not be.
     assert!(tally.later * 50 < tally.admitted, "seed {seed}: {tally:?}");
-    assert!(tally.idle > 5_000 && tally.behind_strict * 4 < tally.idle, "seed {seed}: {tally:?}");
+    assert!(tally.idle > 2 * steps, "seed {seed}: {tally:?}");
+    assert!(tally.behind_strict * 4 < tally.idle, "seed {seed}: {tally:?}");
+    let short = steps < STEPS[0];
+    assert!(short || fair.is_some() == (tally.weighed > 0), "seed {seed}: {tally:?}");
 }
 
-/// Ten thousand changes of one kind.
+/// All lives of one kind, the first of ten thousand changes.
 fn check_all(kind: usize) {
-    for seed in LIVES[kind] {
-        check(seed, KINDS[kind]);
+    let [first, others] = STEPS;
+    for (life, seed) in LIVES[kind].into_iter().enumerate() {
+        check(seed, KINDS[kind], if life == 0 { first } else { others });
     }
 }
 
@@ -362,6 +406,7 @@ fn ten_thousand_changes_by_initial_shares_are_decided_as_the_rules_say() {
 fn further_lives_go_the_same_way() {
     let more = std::env::var("LIVES").ok().and_then(|more| more.parse().ok()).unwrap_or(1);
     for life in 0..more {
-        check(1_000 + life / KINDS.len() as u64, KINDS[life as usize % KINDS.len()]);
+        let (seed, kind) = (1_000 + life / KINDS.len() as u64, life as usize % KINDS.len());
+        check(seed, KINDS[kind], STEPS[1]);
     }
 }

@@ -61,6 +61,52 @@ fn a_workload_that_is_deactivated_stops_and_goes_on_when_it_is_active_again() {
 }
 
 #[test]
+fn a_gang_without_an_owner_stays_held_when_its_pods_are_replaced() {
+    let (cluster, _capstan) = led(&GpuNodes::new("h100", 1));
+    submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "first", 8) }]);
+    let first = |name: &str| name.starts_with("first-");
+    wait_for(&cluster, "pods", "all GPUs are taken", |pods| running(pods, first) == 8);
+    scene::create(&cluster, bare_gang("duo", 2));
+    wait_for(&cluster, "workloads.capstan.sh", "it waits", |all| state(all, "duo").0 == "Queued");
+    let hold = json!({"spec": {"active": false}}).to_string();
+    cluster.kubectl(&["patch", "wl", "duo", "--type", "merge", "-p", &hold]).expect("patched");
+    let held = |all: &[Value]| {
+        let (state, reason) = state(all, "duo");
+        state == "Queued" && reason.contains("spec.active: false")
+    };
+    let before = wait_for(&cluster, "workloads.capstan.sh", "it is held", held);
+    let uid = |all: &[Value]| {
+        let found = all.iter().find(|it| name_of(it) == "duo").expect("it is there");
+        found["metadata"]["uid"].clone()
+    };
+    // One after the other.
+    for at in 0..2 {
+        let name = format!("duo-{at}");
+        cluster.kubectl(&["delete", "pod", &name]).expect("deleted");
+        scene::create(&cluster, vec![bare_gang("duo", 2).swap_remove(at)]);
+        let pods = cluster.list("pods").expect("pods");
+        let new = pods.iter().find(|it| name_of(it) == name).expect("it is there");
+        let new = new["metadata"]["uid"].clone();
+        wait_for(&cluster, "workloads.capstan.sh", "it goes with that one", |all| {
+            let owners = all.iter().filter(|it| name_of(it) == "duo");
+            let mut owners = owners.flat_map(|it| it["metadata"]["ownerReferences"].as_array());
+            owners.any(|owners| owners.iter().any(|owner| owner["uid"] == new))
+        });
+    }
+    // There is room, and somebody else takes a part of it.
+    cluster.kubectl(&["delete", "job", "first"]).expect("deleted");
+    submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "second", 4) }]);
+    wait_for(&cluster, "pods", "another runs", |pods| {
+        running(pods, |name| name.starts_with("second-")) == 4
+    });
+    let pods = cluster.list("pods").expect("pods");
+    let bound = |it: &&Value| name_of(it).starts_with("duo-") && !it["spec"]["nodeName"].is_null();
+    assert_eq!(pods.iter().filter(bound).count(), 0, "it stays held");
+    let after = wait_for(&cluster, "workloads.capstan.sh", "it says so", held);
+    assert_eq!(uid(&after), uid(&before), "by the same object");
+}
+
+#[test]
 fn a_queue_that_is_drained_stops_its_work_and_starts_it_again() {
     let (cluster, _capstan) = led(&GpuNodes::new("h100", 1));
     submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "train", 4) }]);

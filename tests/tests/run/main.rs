@@ -2,6 +2,7 @@
 //! state.
 
 mod asked;
+mod beside;
 mod budget;
 mod deleted;
 mod devices;

@@ -329,7 +329,7 @@ impl Engine {
             match (end, slot) {
                 (Some((end, ended)), slot) if slot.is_none_or(|slot| end <= slot.start) => {
                     let mut txn = Txn::take_up(&mut self.state, aside);
-                    txn.remove_workload(ended);
+                    txn.end_workload(ended);
                     aside = txn.set_aside();
                     cursor.at += 1;
                 }
@@ -376,7 +376,11 @@ impl Engine {
         start: Time,
         (ahead, passes): (u32, bool),
     ) -> Forecast {
-        let by_then = cursor.ends.iter().filter(|(end, of)| *end <= start && *of != workload);
+        let ends = |of: &WorkloadIdx| {
+            // Who is being stopped ends anyway.
+            *of != workload && self.state.workloads[*of].state != State::Evicting
+        };
+        let by_then = cursor.ends.iter().filter(|(end, of)| *end <= start && ends(of));
         let by_then: Vec<(Time, WorkloadIdx)> = by_then.copied().collect();
         let latest = by_then.last().map(|(end, _)| *end);
         let last = by_then.iter().filter(|(end, _)| Some(*end) == latest);

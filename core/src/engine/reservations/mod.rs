@@ -13,7 +13,8 @@
 //! Who is kept from delaying it: of its own queue whatever stands behind it; of other queues
 //! whatever would not be settled before it ([`ranks`]), reserved starts among them: one order says
 //! behind whom a start is found, and who is held for it. Members that a gang needs to go on are
-//! not kept; those above its minimum are.
+//! not kept; those above its minimum are. Nor is a start lost while victims of others leave: it
+//! was judged with them gone and their preemptor in its place, and so it is until that is so.
 //!
 //! Phases: a head is refused -> its earliest start is searched on the engine itself
 //! ([`timetable`]) -> who is settled later is played against all reserved starts
@@ -442,7 +443,8 @@ impl Engine {
         let now = self.state.now;
         let kept = self.reservations.kept.iter().map(|kept| kept.slot);
         let mut order: Vec<Slot> = kept.collect();
-        order.retain(|slot| self.state.workloads.get(slot.workload).is_some());
+        let waits = |slot: &Slot| self.waiting.contains(slot.workload);
+        order.retain(|slot| self.state.workloads.get(slot.workload).is_some() && waits(slot));
         order.iter_mut().for_each(|slot| slot.start = slot.start.max(now));
         self.sort_last_first(&mut order);
         let mut slots: Vec<Slot> = Vec::new();
@@ -549,7 +551,7 @@ impl Engine {
 /// Whether the end of other work could help: it lacks quota or room, and not more than there is.
 fn waits_for_others(reason: &Reason) -> bool {
     match obstacles::told(reason) {
-        Reason::Nodes(_) | Reason::Topology { .. } | Reason::Together { .. } => true,
+        Reason::Nodes(_) | Reason::Topology(_) | Reason::Together { .. } => true,
         Reason::Flavors { tried, .. } => tried.iter().any(|refusal| {
             !matches!(
                 refusal.why,

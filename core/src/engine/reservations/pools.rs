@@ -162,15 +162,19 @@ impl Engine {
         all
     }
 
-    /// Whether what work that runs holds is of a pool.
+    /// Whether what work holds that runs, or claims that waits for its victims, is of a pool.
     pub(super) fn leaves_some_of(&self, pool: &Pool, workload: WorkloadIdx) -> bool {
         let state = &self.state;
         let charges = |pod| state.charges_of(pod);
+        let of_it = |(queue, fr, _): (QueueIdx, FrIdx, i64)| {
+            let root = state.quota.root(queue);
+            root.is_some_and(|root| pool.quota.contains(&(root, state.quota.fr(fr).0)))
+        };
+        let (quota, room) = state.claims_at_last(workload);
+        if quota.into_iter().any(of_it) || room.iter().any(|(node, ..)| pool.has(*node)) {
+            return true;
+        }
         state.placed(workload).any(|pod| {
-            let of_it = |(queue, fr, _): (QueueIdx, FrIdx, i64)| {
-                let root = state.quota.root(queue);
-                root.is_some_and(|root| pool.quota.contains(&(root, state.quota.fr(fr).0)))
-            };
             let node = state.pods[pod].place;
             node.is_some_and(|node| pool.has(node)) || charges(pod).any(of_it)
         })

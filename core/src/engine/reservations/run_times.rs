@@ -6,14 +6,21 @@
 //! is never misled twice. Kept for work that holds places; filed with the workload. Who goes member
 //! by member, or after its owner, is to end when it was to.
 //!
-//! Restart: declared ends are facts (when pods were bound, what they declare). Cost: one entry for
-//! each workload that holds places and says how long; others cost a look at their first member.
+//! Who is being stopped leaves now, however long it was to run, and is believed to for a while, as
+//! others are. Who was promised what its victims leave runs, as far as others can tell, from when
+//! that was, in the places that it claims: once it runs its end is known anew. So a start that was
+//! found behind both is not lost while they change places.
+//!
+//! Restart: declared ends are facts (when pods were bound, what they declare); who was being
+//! stopped is believed to leave once somebody claims that. Cost: one entry for each workload that
+//! holds places and says how long, or leaves; others cost a look at their first member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
 use crate::engine::reservations::timetable::Slot;
 use crate::engine::waiting::RunTime;
+use crate::model::claim::Claim;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{GangKey, Text};
 use crate::model::workload::Workload;
@@ -37,6 +44,21 @@ struct End {
     at: Time,
     /// Believed until then.
     until: Time,
+    /// It is being stopped, and says nothing of how long it runs.
+    leaves: bool,
+}
+
+impl End {
+    /// Of work that runs for so long at most and is to end then.
+    fn of_run(at: Time, longest: Span) -> End {
+        let late = Span((longest.0 / LATE_PART).clamp(LATE_LEAST.0, LATE_MOST.0));
+        End { at, until: at.plus(late), leaves: false }
+    }
+
+    /// Of work that is being stopped.
+    fn of_stop(now: Time) -> End {
+        End { at: now, until: now.plus(LATE_LEAST), leaves: true }
+    }
 }
 
 /// Ends of all work that holds places and says how long it runs.
@@ -47,12 +69,19 @@ pub(crate) struct Ends {
     in_order: BTreeSet<(Time, Text, WorkloadIdx)>,
     /// By until when that is believed.
     by_doubt: BTreeSet<(Time, WorkloadIdx)>,
+    /// How many of them are of work that is being stopped.
+    leaving: usize,
 }
 
 impl Ends {
-    /// Whether nobody says when it ends.
+    /// Whether nobody says when it ends; who is being stopped says nothing.
     pub fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.of.len() == self.leaving
+    }
+
+    /// Whether a workload is being stopped and believed to leave.
+    fn leaves(&self, workload: WorkloadIdx) -> bool {
+        self.of.get(&workload).is_some_and(|(end, _)| end.leaves)
     }
 
     /// Whether there are more than are looked at.
@@ -65,10 +94,12 @@ impl Ends {
         if let Some((before, uid)) = self.of.remove(&workload) {
             self.in_order.remove(&(before.at, uid, workload));
             self.by_doubt.remove(&(before.until, workload));
+            self.leaving -= usize::from(before.leaves);
         }
         if let Some((end, uid)) = end {
             self.in_order.insert((end.at, uid.clone(), workload));
             self.by_doubt.insert((end.until, workload));
+            self.leaving += usize::from(end.leaves);
             self.of.insert(workload, (end, uid));
         }
     }
@@ -96,25 +127,39 @@ impl Engine {
     /// Files when a workload is to end; one that is gone, or holds nothing, has no end.
     pub(crate) fn file_end(&mut self, workload: WorkloadIdx) {
         self.learn_from(workload);
-        if self.ends.is_empty() && self.state.policy.reservations.is_none() {
+        if self.ends.of.is_empty() && self.state.policy.reservations.is_none() {
             return;
         }
         let end = self.end_of(workload).or_else(|| self.end_as_before(workload));
-        let end = end.filter(|end| end.until > self.state.now);
-        if end.is_some() || !self.ends.is_empty() {
-            let end = end.map(|end| (end, self.state.workloads[workload].uid.clone()));
-            self.ends.set(workload, end);
+        self.set_end(workload, end);
+    }
+
+    /// Files that a workload is being stopped, or that somebody counts on that.
+    pub(crate) fn file_leaving(&mut self, workload: WorkloadIdx) {
+        if self.state.policy.reservations.is_some() && !self.ends.leaves(workload) {
+            self.set_end(workload, Some(End::of_stop(self.state.now)));
         }
     }
 
-    /// Work that goes, member by member, or whose owner went first, ends no later than it was to.
+    fn set_end(&mut self, workload: WorkloadIdx, end: Option<End>) {
+        let end = end.filter(|end| end.until > self.state.now);
+        let end = end.map(|end| (end, self.state.workloads[workload].uid.clone()));
+        self.ends.set(workload, end);
+    }
+
+    /// Work that goes, member by member, or whose owner went first, ends no later than it was to,
+    /// and what is being stopped leaves now, or since it was seen to be: that is not said twice.
     /// Else a start that waits for it would be unknown for that moment, and others would take what
     /// it leaves.
     fn end_as_before(&self, workload: WorkloadIdx) -> Option<End> {
         let (end, _) = self.ends.of.get(&workload)?;
         let entry = self.state.workloads.get(workload)?;
-        if matches!(entry.state, State::Evicting | State::Finished) {
-            return None;
+        match (entry.state, end.leaves) {
+            (State::Evicting, true) => return Some(*end),
+            (State::Evicting, false) => return Some(End::of_stop(self.state.now)),
+            // It stays after all.
+            (_, true) | (State::Finished, false) => return None,
+            (_, false) => {}
         }
         let placed = self.state.placed(workload).count();
         let owned = matches!(entry.id.key, GangKey::Owner(..));
@@ -130,6 +175,9 @@ impl Engine {
             return None;
         }
         let held = entry.assignment.as_ref().map(|held| held.at);
+        if let Some(claim) = self.state.claims.get(workload).filter(|_| held.is_none()) {
+            return self.promised_end(entry, claim);
+        }
         let learned = self.learned_run(workload);
         let (mut at, mut longest, mut members) = (Time::MIN, Span(0), 0);
         for pod in self.state.placed(workload) {
@@ -142,8 +190,18 @@ impl Engine {
         if members == 0 || members < entry.min_member {
             return None;
         }
-        let late = Span((longest.0 / LATE_PART).clamp(LATE_LEAST.0, LATE_MOST.0));
-        Some(End { at, until: at.plus(late) })
+        Some(End::of_run(at, longest))
+    }
+
+    /// The end of work that waits for its victims, as if it ran since they were promised to it.
+    fn promised_end(&self, entry: &Workload, claim: &Claim) -> Option<End> {
+        let mut longest = Span(0);
+        for (pod, _) in &claim.places.members {
+            let workload = self.state.pods.get(*pod)?.workload?;
+            let learned = || self.learned_run(workload);
+            longest = longest.max(self.member_runs(entry, *pod).or_else(learned)?);
+        }
+        Some(End::of_run(claim.assignment.at.plus(longest), longest))
     }
 
     /// How long a waiting workload will run once it starts; `None`: nobody says.
@@ -201,8 +259,10 @@ impl Engine {
         let pool = many.then(|| self.pool_of_all(workloads));
         let counts = |workload: &WorkloadIdx| {
             let entry = self.state.workloads.get(*workload);
-            let stays = entry.is_some_and(|it| it.state != State::Evicting);
-            stays && pool.as_ref().is_none_or(|pool| self.leaves_some_of(pool, *workload))
+            let known =
+                |entry: &Workload| entry.state != State::Evicting || self.ends.leaves(*workload);
+            entry.is_some_and(known)
+                && pool.as_ref().is_none_or(|pool| self.leaves_some_of(pool, *workload))
         };
         let all = self.ends.in_order.iter().filter(|(.., workload)| counts(workload));
         let mut all = all.map(|(at, _, workload)| ((*at).max(now), *workload));
@@ -224,6 +284,8 @@ impl Engine {
             assert!(self.ends.by_doubt.contains(&(end.until, *workload)), "ends by doubt");
             assert!(self.state.workloads.get(*workload).is_some(), "an end of what is gone");
         }
+        let leaving = of.values().filter(|(end, _)| end.leaves).count();
+        assert_eq!(self.ends.leaving, leaving, "ends of who is being stopped");
     }
 }
 
@@ -232,7 +294,21 @@ mod tests {
     use super::*;
 
     fn end(at: i64, until: i64) -> Option<(End, Text)> {
-        Some((End { at: Time(at), until: Time(until) }, "uid".into()))
+        Some((End { at: Time(at), until: Time(until), leaves: false }, "uid".into()))
+    }
+
+    #[test]
+    fn who_is_being_stopped_says_nothing_of_when_it_ends() {
+        let (mut ends, workload) = (Ends::default(), WorkloadIdx::FIRST);
+        let leaves = End::of_stop(Time(10));
+        ends.set(workload, Some((leaves, "uid".into())));
+        assert!(ends.is_empty() && ends.leaves(workload));
+        assert_eq!(ends.doubted(), Some(Time(10).plus(LATE_LEAST)));
+        ends.set(workload, end(30, 40));
+        assert!(!ends.is_empty() && !ends.leaves(workload));
+        ends.set(workload, Some((leaves, "uid".into())));
+        ends.set(workload, None);
+        assert_eq!((ends.of.len(), ends.leaving), (0, 0));
     }
 
     #[test]

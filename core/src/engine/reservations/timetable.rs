@@ -2,9 +2,10 @@
 //!
 //! A timetable names waiting workloads, each with the time at which it is to start. It is played on
 //! the state as it is (what runs ends when it says, each starts at its time where it then finds
-//! quota and nodes, and ends when it says), inside a transaction that is rolled back. So whether
-//! all come in time is found out with every rule of quota and placement, and nothing is estimated
-//! but the ends.
+//! quota and nodes, and ends when it says), inside a transaction that is rolled back. Who waits for
+//! its victims counts as if they had left and it ran in the places that it claims. So whether all
+//! come in time is found out with every rule of quota and placement, and nothing is estimated but
+//! the ends.
 //!
 //! Cost: one nomination and one placement for each start, and taking away what ends before the
 //! last of them.
@@ -67,7 +68,7 @@ impl Engine {
         for (slot, number) in slots.iter().zip(0..) {
             let mut txn = Txn::take_up(&mut self.state, aside);
             while let Some((_, ended)) = ends.get(at).filter(|(end, _)| *end <= slot.start) {
-                txn.remove_workload(*ended);
+                txn.end_workload(*ended);
                 at += 1;
             }
             let before = txn.set_aside();

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::explain::quantity::{counted, named, pair, quantity};
+use crate::explain::quantity::{counted, named, ordinal, pair, quantity};
 use crate::explain::reason::{NodeRefusal, NodeShortage, SearchBound};
 use crate::explain::wording::reserved::Moment;
 use crate::explain::wording::{named_domain, storage};
@@ -219,6 +219,9 @@ const HEADLINE_COLUMNS: usize = 100;
 /// race before room is even looked at, because that is often the better thing to change.
 pub(super) fn headline(nodes: &NodeShortage) -> String {
     let whole = shortage(nodes);
+    if all_fit(nodes) {
+        return whole;
+    }
     let (Some(nearest), Some((count, by))) = (&nodes.nearest, most_excluded(nodes)) else {
         return whole;
     };
@@ -307,41 +310,52 @@ pub(super) fn shortage(nodes: &NodeShortage) -> String {
 }
 
 fn shortage_then(nodes: &NodeShortage) -> String {
-    let gang = nodes.asked > 1;
-    let so_far = match gang {
-        true => format!("{} of {} pods fit; ", nodes.holds, nodes.asked),
-        false => String::new(),
-    };
-    match &nodes.nearest {
-        Some(nearest) => {
-            let (asked, free) = pair(&nearest.resource, nearest.asked, nearest.free);
-            let (node, resource) = (&nearest.node, &nearest.resource);
-            let who = whose_needs(nodes);
-            let free = match nodes.holds {
-                0 => format!("{free} free"),
-                _ => format!("{free} left beside them"),
-            };
-            format!("{who}needs {asked} {resource}, the fullest match {node} has {free}")
+    let pods = || counted(nodes.asked.into(), "pod");
+    match (needs(nodes), nodes.asked) {
+        _ if all_fit(nodes) => format!("{} would fit, not all of the gang with them", pods()),
+        (Some(needs), _) => format!("{}{needs}", whose_needs(nodes)),
+        (None, 0 | 1) => refused(nodes),
+        (None, _) => format!("{} of {} fit; {}", nodes.holds, pods(), refused(nodes)),
+    }
+}
+
+/// Whether nodes hold all that were asked about: what is missing is not theirs.
+fn all_fit(nodes: &NodeShortage) -> bool {
+    nodes.asked > 0 && nodes.holds >= nodes.asked
+}
+
+/// What keeps the next out, once some have places.
+pub(super) fn next(nodes: &NodeShortage) -> String {
+    needs(nodes).map_or_else(|| refused(nodes), |needs| format!("the next {needs}"))
+}
+
+/// What the node that comes closest lacks, where there is one.
+fn needs(nodes: &NodeShortage) -> Option<String> {
+    let nearest = nodes.nearest.as_ref()?;
+    let (asked, free) = pair(&nearest.resource, nearest.asked, nearest.free);
+    let (node, resource) = (&nearest.node, &nearest.resource);
+    let left = if nodes.holds == 0 { "free" } else { "left beside them" };
+    Some(format!("needs {asked} {resource}, the fullest match {node} has {free} {left}"))
+}
+
+/// That no node takes one more, and what refuses it on most.
+fn refused(nodes: &NodeShortage) -> String {
+    let pod = pod(nodes);
+    match common_refusal(nodes) {
+        Some((words, count)) if count == nodes.nodes => {
+            format!("no node takes {pod}: {words} on all {count}")
         }
-        None => match common_refusal(nodes) {
-            Some((words, count)) if count == nodes.nodes => {
-                format!("{so_far}no node takes {}: {words} on all {count}", pod(nodes))
-            }
-            Some((words, count)) => {
-                format!(
-                    "{so_far}no node takes {}: {words} on {count} of {}",
-                    pod(nodes),
-                    nodes.nodes
-                )
-            }
-            None => format!("{so_far}no node takes {}", pod(nodes)),
-        },
+        Some((words, count)) => {
+            format!("no node takes {pod}: {words} on {count} of {}", nodes.nodes)
+        }
+        None => format!("no node takes {pod}"),
     }
 }
 
 /// Which room is missing, without the numbers that have columns of their own.
 pub(super) fn place(nodes: &NodeShortage) -> String {
-    let Some(nearest) = &nodes.nearest else { return shortage(nodes) };
+    let nearest = nodes.nearest.as_ref().filter(|_| !all_fit(nodes));
+    let Some(nearest) = nearest else { return shortage(nodes) };
     let needs = named(&nearest.resource, nearest.asked);
     let (node, then) = (&nearest.node, then(nodes.gone));
     match (nodes.asked, nodes.holds) {
@@ -399,30 +413,12 @@ fn common_words(refusal: &NodeRefusal) -> String {
     }
 }
 
-/// `1st`, `2nd`, `3rd`, `4th`, `11th`, `22nd`.
-fn ordinal(number: u32) -> String {
-    let suffix = match (number % 100, number % 10) {
-        (11..=13, _) => "th",
-        (_, 1) => "st",
-        (_, 2) => "nd",
-        (_, 3) => "rd",
-        _ => "th",
-    };
-    format!("{number}{suffix}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::explain::reason::Nearest;
     use crate::model::input::CapacityType;
     use crate::time::Time;
-
-    #[test]
-    fn ordinals_follow_english() {
-        let shown: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 111].map(ordinal).into();
-        assert_eq!(shown, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th"]);
-    }
 
     fn gpus(asked: i64, free: i64, beyond_node: bool) -> NodeRefusal {
         NodeRefusal::Insufficient { resource: "nvidia.com/gpu".into(), asked, free, beyond_node }

@@ -1,7 +1,7 @@
 //! The exact texts, reason by reason: whoever changes one sees who reads it.
 
 use super::*;
-use crate::explain::reason::{Nearest, NodeRefusal, SearchBound, Unprepared};
+use crate::explain::reason::{DomainShortage, Nearest, NodeRefusal, SearchBound, Unprepared};
 use crate::explain::view::Change;
 use crate::model::input::CapacityType;
 use crate::money::MicroUsd;
@@ -27,6 +27,14 @@ fn shortage_of(asked: u32, holds: u32) -> NodeShortage {
         gone: 0,
         ended: None,
     }
+}
+
+/// No rack holds four; this one holds most.
+fn no_rack(best: Option<&str>, holds: u32) -> Reason {
+    let (level, best) = ("rack".into(), best.map(Text::from));
+    let (next, slice, ended) = (None, None, None);
+    let short = DomainShortage { level, asked: 4, best, holds, next, slice, gone: 0, ended };
+    Reason::Topology(Box::new(short))
 }
 
 fn insufficient(asked: i64, free: i64, beyond_node: bool) -> NodeRefusal {
@@ -279,15 +287,7 @@ fn levels_and_rooms_read_as_sentences() {
             "topology level rack: no node has that label; levels in use: none",
         ),
         (
-            Reason::Topology {
-                level: "rack".into(),
-                asked: 4,
-                best: Some("r1".into()),
-                holds: 3,
-                slice: None,
-                gone: 0,
-                ended: None,
-            },
+            no_rack(Some("r1"), 3),
             "TopologyPlacementFailed",
             "no one rack holds 4 pods; r1 holds most, 3",
         ),
@@ -322,16 +322,8 @@ fn who_keeps_quota_back_is_named() {
 
 #[test]
 fn a_set_without_room_beside_others_is_named() {
-    let then = Reason::Topology {
-        level: "rack".into(),
-        asked: 4,
-        best: Some("r1".into()),
-        holds: 3,
-        slice: None,
-        gone: 0,
-        ended: None,
-    };
-    let reason = Reason::Together { pod_set: "driver".into(), beside: 2, then: Box::new(then) };
+    let then = Box::new(no_rack(Some("r1"), 3));
+    let reason = Reason::Together { pod_set: "driver".into(), beside: 2, then };
     let said =
         "pod set driver, beside 2 pods of its gang: no one rack holds 4 pods; r1 holds most, 3";
     assert_eq!((reason.code(), reason.to_string().as_str()), ("TopologyPlacementFailed", said));
@@ -451,21 +443,20 @@ fn where_the_search_ended_it_is_not_the_cluster_that_says_no() {
     let words = "The search for places ended after 16 tries: there may be some";
     assert!(reason.to_string().contains(&format!(" ({words})")), "{reason}");
     assert!(nodes::histogram(&short).ends_with(&format!("nvidia.com/gpu. {words}.")));
-    let topology = Reason::Topology {
-        level: "rack".into(),
-        asked: 4,
-        best: None,
-        holds: 0,
-        slice: None,
-        gone: 0,
-        ended: None,
-    };
-    let large = topology.with_ended(SearchBound::Nodes(256)).to_string();
+    let large = no_rack(None, 0).with_ended(SearchBound::Nodes(256)).to_string();
     assert_eq!(
         large,
         "no one rack holds 4 pods; none holds any (Places are searched for in every order on up \
          to 256 nodes, not on so many)"
     );
+}
+
+#[test]
+fn who_would_fit_is_not_said_to_lack_anything() {
+    let nodes = Reason::Nodes(Box::new(shortage_of(4, 4)));
+    let said = "4 pods would fit, not all of the gang with them";
+    assert_eq!((nodes.headline().as_str(), nodes.place().as_str()), (said, said));
+    assert!(nodes.to_string().starts_with(said), "{nodes}");
 }
 
 #[test]

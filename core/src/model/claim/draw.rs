@@ -26,6 +26,7 @@ pub(super) struct Together {
 /// A claim.
 #[derive(Debug)]
 struct Drawing {
+    workload: WorkloadIdx,
     wants: Stake,
     /// Positions of its victims, in the order in which it draws.
     victims: Vec<usize>,
@@ -74,7 +75,11 @@ impl Together {
             let claim = claim(workload);
             let mut victims: Vec<usize> = claim.victims.iter().map(|victim| at[victim]).collect();
             victims.sort_unstable();
-            Drawing { wants: state.wants(claim), victims }
+            let wants = match state.claims.released.contains(workload) {
+                true => Stake::default(),
+                false => state.wants(claim),
+            };
+            Drawing { workload: *workload, wants, victims }
         };
         Together {
             claims: together.iter().map(drawing).collect(),
@@ -177,7 +182,8 @@ impl Together {
         };
         // By position of victims that gave something; few on one node.
         let mut given: Vec<(usize, i64)> = Vec::new();
-        for claim in &self.claims {
+        let counts = |claim: &&Drawing| !state.claims.released.contains(&claim.workload);
+        for claim in self.claims.iter().filter(counts) {
             let mut want = amount_of(&claim.wants);
             for &victim in &claim.victims {
                 if want <= 0 {
@@ -185,7 +191,7 @@ impl Together {
                 }
                 let (workload, stake) = &self.victims[victim];
                 let held = amount_of(stake);
-                if held == 0 || state.placed(*workload).next().is_none() {
+                if held == 0 || state.claims.left.contains(workload) {
                     continue;
                 }
                 let before = given.iter_mut().find(|(giver, _)| *giver == victim);
@@ -210,8 +216,20 @@ impl ClusterState {
         self.stake(Some(&claim.assignment), there)
     }
 
-    /// What a victim holds.
+    /// What a workload claims, all of which counts once its victims have left.
+    pub(crate) fn claims_at_last(&self, workload: WorkloadIdx) -> Amounts {
+        let Some(claim) = self.claims.get(workload) else { return Amounts::default() };
+        let Stake { queue, room, quota } = self.wants(claim);
+        let quota = quota.into_iter().filter_map(|(fr, amount)| Some((queue?, fr, amount)));
+        let room = room.into_iter().map(|((node, resource), amount)| (node, resource, amount));
+        (quota.collect(), room.collect())
+    }
+
+    /// What a victim holds that claims may draw.
     fn holds(&self, victim: WorkloadIdx) -> Stake {
+        if self.claims.left.contains(&victim) {
+            return Stake::default();
+        }
         let place = |pod: PodIdx| self.pods[pod].place.expect("only placed members are listed");
         let placed = self.placed(victim).map(|pod| ((pod, place(pod)), self.bills.amount(pod)));
         self.stake(self.workloads[victim].assignment.as_deref(), placed)

@@ -9,7 +9,8 @@ pub struct DeactivatedFacts {
     pub namespace: Text,
     /// Name: that of the workload.
     pub name: Text,
-    /// Uids of its owners. It speaks of work of one of them, and of whatever bears its name where
-    /// it has none: an object of the same name that was made anew is other work.
+    /// Uids of its owners. It speaks of work of one of them, of the group of its name whoever is in
+    /// it, and of whatever bears its name where it has none: an object of the same name that was
+    /// made anew is other work.
     pub owners: Vec<Text>,
 }

@@ -21,6 +21,8 @@ pub struct BindingNote {
     pub workload: Option<Text>,
     /// ClusterQueue whose quota it counts against, also once no LocalQueue leads there any more.
     pub queue: Option<Text>,
+    /// How many members of its gang had to run together, those that had ended well included.
+    pub began_with: Option<u32>,
 }
 
 /// Why a pod or owner is being stopped, as marked on it.

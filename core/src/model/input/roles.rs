@@ -1,9 +1,10 @@
-//! Minimums of a gang's roles, each by itself.
+//! Minimums of a gang's roles, each by itself, how members of one are told apart, and the pod
+//! sets of which an owner makes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Text;
+use super::{PodShape, Text};
 
 /// What a gang's source says of its roles, as one member sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,37 @@ pub struct Roles {
     pub least: Arc<BTreeMap<Text, u32>>,
     /// Members of its role that are of use only together, this one among them.
     pub replica: Option<Replica>,
+}
+
+/// One template of an owner, or what one kind of pods is of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnerPodSet {
+    /// Name of the set (`main` for a Job).
+    pub name: Text,
+    /// Pods that it makes.
+    pub count: u32,
+    /// Pods of the same template in the sets before it.
+    pub before: u32,
+    /// Their shape.
+    pub shape: Arc<PodShape>,
+    /// What its pods say of roles, where the owner states minimums of those.
+    pub roles: Option<Arc<Roles>>,
+    /// Its pods are only made once others of the owner run, or have ended: so many of them ended
+    /// well, as far as the owner has counted them. Their shape names the set
+    /// ([`PodShape::pod_set`]).
+    pub late: Option<u32>,
+}
+
+/// Where a pod stands among those that are made from the same template.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rank {
+    /// It has no index.
+    #[default]
+    None,
+    /// It has an index, which is in its name: they stand in order of names.
+    Named,
+    /// The same, and this is its number among all of them, the first one's is 0.
+    Number(u32),
 }
 
 /// So many members of a role that start together, or none of them.

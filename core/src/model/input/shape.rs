@@ -58,4 +58,62 @@ pub struct PodShape {
     /// Pod sets of its gang with this name get their flavors together, and count as one where
     /// levels and slices hold for pod sets.
     pub set_group: Option<Text>,
+    /// The pod set of its owner, where sets are told apart that may be equal in all else: levels
+    /// hold for each by itself, or some are made later than others.
+    pub pod_set: Option<Text>,
+}
+
+impl PodShape {
+    /// In how many of its parts another shape differs.
+    pub fn differences(&self, other: &PodShape) -> u32 {
+        let differ = [
+            self.requests != other.requests,
+            self.node_name != other.node_name,
+            self.node_selector != other.node_selector,
+            self.node_affinity != other.node_affinity,
+            self.preferred_nodes != other.preferred_nodes,
+            self.images != other.images,
+            self.features != other.features,
+            self.tolerations != other.tolerations,
+            self.ports != other.ports,
+            self.capacity_types != other.capacity_types,
+            self.above_limit != other.above_limit,
+            self.out_of_range != other.out_of_range,
+            self.malformed != other.malformed,
+            self.kin != other.kin,
+            self.neighbours != other.neighbours,
+            self.volumes != other.volumes,
+            self.claims != other.claims,
+            self.set_group != other.set_group,
+        ];
+        differ.into_iter().filter(|differs| *differs).count() as u32
+    }
+
+    /// Whether nodes say the same to both, as far as volumes and devices have no say: what a
+    /// template's pods have of these gets its names with them.
+    pub fn stands_as(&self, other: &PodShape) -> bool {
+        let images = self.images != other.images;
+        let objects = [self.volumes != other.volumes, self.claims != other.claims];
+        let of_no_say = objects.into_iter().chain([images]).filter(|differs| *differs);
+        self.differences(other) == of_no_say.count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_compared_part_by_part() {
+        let plain = PodShape::default();
+        let picky = PodShape {
+            node_selector: [("pool".into(), "x".into())].into(),
+            images: vec!["i".into()],
+            ..PodShape::default()
+        };
+        let pulls = PodShape { images: vec!["i".into()], ..PodShape::default() };
+        assert_eq!((plain.differences(&plain), plain.differences(&picky)), (0, 2));
+        assert_eq!([plain.stands_as(&pulls), plain.stands_as(&picky)], [true, false]);
+        assert_eq!((picky.differences(&pulls), picky.stands_as(&pulls)), (1, false));
+    }
 }

@@ -216,6 +216,49 @@ pub struct PodVolumes {
     pub claims: Vec<ClaimUse>,
     /// Volumes that the pod names without a claim.
     pub disks: Vec<Disk>,
+    /// Of a template: claims that are made for each of its pods, by itself. A pod has claims.
+    pub to_be_made: Vec<ClaimTemplate>,
+}
+
+/// A claim that is made for each pod of a template.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClaimTemplate {
+    /// Namespace, and how it is spoken of: what it is called is known once its pod is there.
+    pub key: ClaimKey,
+    /// Its StorageClass.
+    pub class: Text,
+    /// Bytes asked; `None`: it does not say.
+    pub size: Option<i64>,
+    /// Ways in which it is to be used.
+    pub modes: AccessModes,
+    /// A block device, not a file system.
+    pub block: bool,
+    /// Its VolumeAttributesClass.
+    pub attributes: Option<Text>,
+    /// Labels that a volume must have.
+    pub selector: Option<LabelSelector>,
+}
+
+impl ClaimTemplate {
+    /// What a claim is that was just made from it.
+    pub fn claim(&self) -> ClaimFacts {
+        ClaimFacts {
+            key: self.key.clone(),
+            uid: "".into(),
+            class: self.class.clone(),
+            size: self.size,
+            modes: self.modes,
+            block: self.block,
+            attributes: self.attributes.clone(),
+            selector: self.selector.clone(),
+            volume: None,
+            bound: false,
+            lost: false,
+            deleting: false,
+            selected_node: None,
+            made_for: None,
+        }
+    }
 }
 
 /// A claim that a pod uses.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::{Choice, ClaimEntry, Volumes};
 use crate::explain::reason::StorageRefusal;
 use crate::model::input::{
-    Attach, CapacityFacts, ClaimFacts, ClaimKey, Disk, DiskKind, DriverFacts, NodeFacts, Operator,
-    PodVolumes, Requirement, StorageClassFacts, Text, VolumeFacts,
+    Attach, CapacityFacts, ClaimFacts, ClaimKey, ClaimTemplate, Disk, DiskKind, DriverFacts,
+    NodeFacts, Operator, PodVolumes, Requirement, StorageClassFacts, Text, VolumeFacts,
 };
 use crate::rules::selector::{node_matches, selects};
 
@@ -24,6 +24,8 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub struct Demand {
     /// Claims: those that are open last, smallest first.
     pub claims: Vec<Wanted>,
+    /// Claims that are made with the pod, where they wait for it: nobody chooses for them yet.
+    pub to_be_made: Vec<Wanted>,
     /// What every node says of it, whatever the node.
     pub problem: Option<StorageRefusal>,
     /// A claim for one pod only that another pod uses.
@@ -133,7 +135,20 @@ impl Volumes {
             DiskKind::GcePersistentDisk | DiskKind::Iscsi => !disk.read_only,
         };
         demand.clashing = wanted.disks.iter().find(clashing).map(|disk| disk.id.clone());
+        demand.to_be_made = self.to_be_made(wanted);
         demand
+    }
+
+    /// What claims of a template's pods will need. One whose class waits for nobody gets its volume
+    /// before its pod gets a node, and nobody knows where.
+    fn to_be_made(&self, wanted: &PodVolumes) -> Vec<Wanted> {
+        let open = |template: &ClaimTemplate| {
+            let class = self.class(&template.class).filter(|class| class.waits)?;
+            let facts = template.claim();
+            let need = Need::Open(self.candidates(&facts), self.making(&facts, class));
+            Some(Wanted { claim: facts.key, ephemeral: true, need })
+        };
+        wanted.to_be_made.iter().filter_map(open).collect()
     }
 
     /// Whether what other users choose for an open claim may open nodes for pods with these

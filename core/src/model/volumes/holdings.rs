@@ -72,6 +72,24 @@ impl Demand {
         Ok(())
     }
 
+    /// Whether claims that are made with the pod would get something on a node, each by itself.
+    pub fn could_be_made(&self, node: &NodeFacts, volumes: &Volumes) -> Result<(), StorageRefusal> {
+        for wanted in &self.to_be_made {
+            let Need::Open(candidates, making) = &wanted.need else { continue };
+            let free = |volume: &VolumeFacts| volumes.is_free(volume, &wanted.claim);
+            if candidates.first(node, free).is_some() {
+                continue;
+            }
+            let claim = wanted.claim.name.clone();
+            match making.on(node) {
+                Made::Yes => {}
+                Made::Nowhere => return Err(StorageRefusal::NoVolume { claim }),
+                Made::NoStorage => return Err(StorageRefusal::NoStorage { claim }),
+            }
+        }
+        Ok(())
+    }
+
     /// What each open claim would get on a node, or why it gets nothing.
     pub fn on(&self, node: &NodeFacts, volumes: &Volumes) -> Result<Choices, StorageRefusal> {
         let mut made = Vec::new();

@@ -326,6 +326,10 @@ impl Volumes {
             latest = latest.max(pool.map_or(0, |pool| pool.stamp));
             taken = taken.max(pool.map_or(0, |pool| pool.taken));
         }
+        for pool in wanted.to_be_made.iter().filter_map(|it| self.pools.get(&it.class)) {
+            latest = latest.max(pool.stamp);
+            taken = taken.max(pool.taken);
+        }
         Stamp { facts: latest, taken }
     }
 
@@ -368,8 +372,8 @@ fn called(volumes: &BTreeMap<Text, VolumeEntry>, name: &Text) -> Option<Text> {
 mod tests {
     use super::*;
     use crate::model::input::{
-        AccessModes, CapacityType, ClaimUse, NodeFacts, NodeSelector, NodeSelectorTerm, Operator,
-        Requirement,
+        AccessModes, CapacityType, ClaimTemplate, ClaimUse, NodeFacts, NodeSelector,
+        NodeSelectorTerm, Operator, Requirement,
     };
 
     const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -380,7 +384,7 @@ mod tests {
 
     fn wants(name: &str) -> PodVolumes {
         let claims = vec![ClaimUse { claim: key(name), made_for: None }];
-        PodVolumes { claims, disks: Vec::new() }
+        PodVolumes { claims, ..PodVolumes::default() }
     }
 
     fn claim(name: &str) -> StorageFact {
@@ -484,5 +488,42 @@ mod tests {
         assert_eq!(named("a"), Some(vec!["a-1".to_owned(), "a-2".to_owned()]));
         assert_eq!(named("b"), Some(vec!["b-1".to_owned()]));
         assert_eq!(named("other"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn claims_that_are_made_with_their_pods_want_nodes_where_that_is_possible() {
+        let template = |class: &str| ClaimTemplate {
+            key: key("<pod>-scratch"),
+            class: class.into(),
+            size: Some(1),
+            modes: AccessModes::ONE_NODE,
+            block: false,
+            attributes: None,
+            selector: None,
+        };
+        let of = |class: &str| {
+            let to_be_made = vec![template(class)];
+            PodVolumes { to_be_made, ..PodVolumes::default() }
+        };
+        let could = |volumes: &Volumes, class: &str| {
+            let demand = volumes.demand(&of(class));
+            ["a", "b", "c"].map(|on| demand.could_be_made(&node(on), volumes).is_ok())
+        };
+        let mut volumes = storage();
+        assert_eq!(could(&volumes, "local"), [true, true, false], "where volumes are");
+        assert_eq!(could(&volumes, "unknown"), [true; 3], "it may be one that waits for nobody");
+        let before = volumes.stamp(&of("made"));
+        let (key, operator, values) = (HOSTNAME.into(), Operator::In, vec!["c".into()]);
+        volumes.apply(StorageFact::Class(StorageClassFacts {
+            name: "made".into(),
+            provisioner: Some("csi.x".into()),
+            driver: None,
+            waits: true,
+            topologies: vec![vec![Requirement { key, operator, values }]],
+        }));
+        assert_ne!(volumes.stamp(&of("made")), before, "its class is there");
+        assert_eq!(could(&volumes, "made"), [false, false, true]);
+        let demand = volumes.demand(&of("made"));
+        assert_eq!(demand.on(&node("a"), &volumes), Ok(Choices::new()), "nobody chooses for them");
     }
 }

@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 
 use capstan_topology::NodeIdx;
 
-use super::{NODES_MAX, STEPS_FEWER, STEPS_MAX, Search};
+use super::{NODES_MAX, Place, STEPS_FEWER, STEPS_MAX, Search};
 use crate::model::txn::Txn;
 use crate::place::candidates::Candidates;
 use crate::place::search::{MEMBERS_MAX, SEEN_MAX};
-use crate::place::{at_once, budget, ways};
+use crate::place::{at_once, budget, exact, ways};
 use crate::rules;
 
 impl Search {
@@ -42,7 +42,41 @@ impl Search {
         let found = self.go_on(txn);
         txn.unfocus();
         allowed.spend(txn, self.steps);
-        found
+        found || self.steps > self.most && self.fill_exactly(txn)
+    }
+
+    /// Members that fill their nodes go where amounts say ([`exact`]), if everything else lets
+    /// them: who wants others near comes after those.
+    fn fill_exactly(&mut self, txn: &mut Txn<'_>) -> bool {
+        if self.choosing.is_some() || self.confines.is_some() || self.leaving.is_some() {
+            return false;
+        }
+        let nodes = self.nodes.clone().unwrap_or_default();
+        let Some(mut open) = exact::find(txn, &self.counts(), &nodes) else { return false };
+        let (mark, left) = (txn.checkpoint(), self.left.clone());
+        loop {
+            let before = open.len();
+            open.retain(|place| !self.goes(txn, place));
+            if open.is_empty() {
+                return true;
+            }
+            if open.len() == before {
+                self.back_to(txn, mark, left);
+                return false;
+            }
+        }
+    }
+
+    /// Puts a member to its place, if that takes it as things are.
+    fn goes(&mut self, txn: &mut Txn<'_>, place: &Place) -> bool {
+        txn.fresh(self.asks[place.ask]);
+        let state = txn.state();
+        let position = state.room.tree.position(place.node).expect("an offered node");
+        let fits = state.classes.fit(self.asks[place.ask]).spot(position).slots > 0;
+        if fits {
+            self.put(txn, place.ask, place.node);
+        }
+        fits
     }
 
     /// Finds out which nodes are looked at; `false`: none need be, or they are too many.

@@ -72,7 +72,7 @@ pub fn some(
     let required = topology.required.filter(|_| !topology.per_set);
     let topology = TopologyAsk { required, ..TopologyAsk::default() };
     let (mut found, mut bound, mut tries) = (Ways::new(), None, 0);
-    for domain in domains(txn, asks, topology) {
+    for domain in domains(txn, asks, topology).into_iter().flatten() {
         if budget::is_spent(txn) {
             return (found, bound.or(Some(SearchBound::Tries(txn.count_steps(0)))));
         }

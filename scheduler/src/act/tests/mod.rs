@@ -6,13 +6,14 @@ mod claims;
 mod evict;
 mod owner;
 mod random;
+mod rates;
 mod server;
 mod special;
 mod tolerate;
 mod volumes;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use capstan_core::model::input::{BindingNote, RequeueNote, Text};
 use capstan_core::money::MicroUsd;
@@ -25,6 +26,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Answer, Executor, Limits, Means};
+use crate::client::bucket::Bucket;
 use crate::clock::Clock;
 use crate::lease::Leadership;
 use server::{Fault, Server};
@@ -37,10 +39,16 @@ struct Bench {
 
 impl Bench {
     fn new(server: &Server, leadership: Leadership, limits: Limits) -> Bench {
+        Bench::at(server, leadership, limits, Bucket::unlimited())
+    }
+
+    /// One that keeps to a rate.
+    fn at(server: &Server, leadership: Leadership, limits: Limits, rate: Bucket) -> Bench {
         let answers: Arc<Mutex<Vec<Answer>>> = Arc::default();
         let kept = answers.clone();
         let means = Means {
             writes: server.client(),
+            rate,
             leadership,
             answers: Arc::new(move |answer| kept.lock().push(answer)),
             clock: Clock::start(),
@@ -74,12 +82,11 @@ async fn carry_by(server: &Server, leadership: Leadership, action: Action) -> Ef
 
 /// An effect with the engine's own time limit.
 fn effect(id: u64, action: Action) -> Effect {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
-    let now = i64::try_from(now).expect("a time");
     Effect {
         id: EffectId(id),
         workload: "a/w".into(),
-        deadline: Time(now + 30_000),
+        decided: Time(0),
+        patience: Span::seconds(30),
         precondition: Precondition::Uid(uid(&action)),
         completes: false,
         action,
@@ -136,6 +143,7 @@ fn note() -> BindingNote {
         price: Some(MicroUsd(12_250_000)),
         workload: Some("w".into()),
         queue: Some("q".into()),
+        began_with: None,
     }
 }
 

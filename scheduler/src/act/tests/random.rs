@@ -76,7 +76,7 @@ proptest! {
     fn many_effects_have_one_true_answer_each(
         kinds in prop::collection::vec(0..4_usize, 1..20),
         faults in prop::collection::vec(fault(), 0..60),
-        in_flight in 1..5_usize,
+        in_flight in 1..20_usize,
     ) {
         let name = |index: usize| format!("x{index}");
         let objects: Vec<Value> = kinds.iter().enumerate().map(|(index, kind)| {

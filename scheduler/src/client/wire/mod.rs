@@ -229,19 +229,23 @@ async fn what_people_look_at_lets_binds_go_first() {
     let settings = ClientConnection { qps, burst: Some(1), ..Default::default() };
     let clients = server.clients_with(&settings).await;
     let mut calls = JoinSet::new();
-    let mut ask = |client: &Client, path: &'static str| {
-        let client = client.clone();
-        calls.spawn(async move { call(&client, write_to(path)).await });
+    let mut ask = |client: &Client, rate: &Bucket, path: &'static str| {
+        let (client, rate) = (client.clone(), rate.clone());
+        calls.spawn(async move {
+            rate.pass().await;
+            call(&client, write_to(path)).await
+        });
     };
+    let of_its_own = Bucket::unlimited();
     // They would take the first second if they let nobody go first.
     for _ in 0..10 {
-        ask(&clients.low, "/status");
-        ask(&clients.events, "/event");
+        ask(&clients.low, &of_its_own, "/status");
+        ask(&clients.events, &of_its_own, "/event");
     }
     // All of them wait for their turn by now.
     tokio::time::sleep(ANSWER).await;
     for _ in 0..10 {
-        ask(&clients.writes, "/bind");
+        ask(&clients.writes, &clients.rate, "/bind");
     }
     for fate in calls.join_all().await {
         assert!(matches!(&fate, Fate::Answered(reply) if reply.code == 201), "{fate:?}");
@@ -275,6 +279,24 @@ async fn watches_and_the_lease_have_connections_of_their_own() {
     let watches = &server.connections()[5..];
     let twice = Connection { protocol: "h2".to_owned(), requests: 2 };
     assert_eq!(watches, [twice.clone(), twice]);
+}
+
+/// Whoever waits for its answer knows that the watch is not on a connection that died in silence.
+#[tokio::test]
+async fn what_is_read_beside_a_watch_goes_on_its_connection() {
+    let server = Server::start(429).await;
+    let clients = server.clients().await;
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(clients.watches.clone());
+    let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::all(clients.watches.clone());
+    let params = kube::api::WatchParams::default();
+    drop(nodes.watch(&params, "1").await);
+    drop(pods.watch(&params, "1").await);
+    for _ in 0..2 {
+        let one = ListParams::default().limit(1);
+        nodes.list_metadata(&one).await.expect_err("it is refused");
+    }
+    let requests: Vec<usize> = server.connections().iter().map(|one| one.requests).collect();
+    assert_eq!(requests, [3, 1]);
 }
 
 #[tokio::test]

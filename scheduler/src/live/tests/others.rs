@@ -102,3 +102,21 @@ fn a_pod_that_its_kubelet_refused_is_terminal_and_then_gone() {
     live.take(Seen::Deleted(pod(value)));
     assert_eq!(told(&mut live)[0], Input::PodGone("p1".into()));
 }
+
+#[test]
+fn who_asks_for_a_job_of_another_scheduler_is_told_whose_it_is() {
+    let mut live = synced(&Config::default());
+    let mut value = job_value("train", "j1");
+    live.take(Seen::Applied(job(value.clone())));
+    assert_eq!(live.theirs("ns", "train"), None, "it is ours");
+    value["spec"]["template"]["spec"]["schedulerName"] = "default-scheduler".into();
+    live.take(Seen::Applied(job(value)));
+    let told = live.theirs("ns", "train").expect("theirs").told("ns", "train", "capstan");
+    assert_eq!(
+        told,
+        "Job train in namespace ns is no workload of ours: its pods name schedulerName: \
+         default-scheduler; made anew with schedulerName: capstan in the spec of its pods, it is \
+         one"
+    );
+    assert_eq!(live.theirs("ns", "other"), None, "there is none of that name");
+}

@@ -100,3 +100,27 @@ fn one_that_cannot_be_read_any_more_is_being_deleted_all_the_same() {
     let queue = the_queue(&mut live);
     assert_eq!((queue.cohort.as_deref(), queue.deleted.is_some()), (Some("c"), true));
 }
+
+#[test]
+fn work_is_held_by_workloads_of_ours_and_of_nobody() {
+    for (whose, held) in [(None, true), (Some("capstan"), true), (Some("capstan-dev"), false)] {
+        let mut live = synced(&Config::default());
+        let hold = json!({"active": false});
+        let mut object = queueing(Queueing::Workload, Origin::Capstan, "g", hold);
+        if let (Object::Queueing(.., value), Some(whose)) = (&mut object, whose) {
+            value["metadata"]["labels"] = json!({"capstan.sh/scheduler-name": whose});
+        }
+        live.take(Seen::Applied(object.clone()));
+        let is_hold = |input: &Input| matches!(input, Input::Deactivated(it) if &*it.name == "g");
+        assert_eq!(told(&mut live).iter().any(is_hold), held, "{whose:?}");
+        // That somebody takes it over and holds it on changes nothing.
+        if let Object::Queueing(.., value) = &mut object {
+            value["metadata"]["labels"] = json!({"capstan.sh/scheduler-name": "capstan"});
+        }
+        live.take(Seen::Applied(object));
+        let changed = told(&mut live);
+        assert_eq!(changed.iter().any(is_hold), !held, "{whose:?}: {changed:?}");
+        let freed = |input: &Input| matches!(input, Input::Reactivated(..));
+        assert!(!changed.iter().any(freed), "{changed:?}");
+    }
+}

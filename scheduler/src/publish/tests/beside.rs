@@ -4,7 +4,7 @@ use capstan_core::plan::State;
 
 use serde_json::json;
 
-use super::{Api, BORN, at, gang, name, queue_view};
+use super::{Api, BORN, OURS, at, gang, name, queue_view};
 use crate::publish::entry::{Key, Write};
 use crate::publish::plan::{COMES_BACK, Plan};
 use crate::publish::rates::{LATE, Limits};
@@ -12,7 +12,7 @@ use crate::publish::shown::ShownWorkload;
 
 #[test]
 fn beside_effects_little_is_written_and_what_changes_meanwhile_is_written_once() {
-    let mut plan = Plan::new(Limits { writes: 100, events: 50 });
+    let mut plan = Plan::new(Limits { writes: 100, events: 50 }, OURS.into());
     plan.listed(BORN, []);
     let mut api = Api::default();
     let name = |n: usize| format!("g{n}");
@@ -58,9 +58,9 @@ fn beside_effects_little_is_written_and_what_changes_meanwhile_is_written_once()
 
 #[test]
 fn four_jobs_a_second_without_end_starve_nobody() {
-    let mut plan = Plan::new(Limits::default());
+    let mut plan = Plan::new(Limits::default(), OURS.into());
     let mut api = Api::default();
-    let mut old = crate::publish::workload::object(&gang(State::Running));
+    let mut old = crate::publish::workload::object(&gang(State::Running), OURS);
     (old.metadata.name, old.metadata.uid) = (Some("old".to_owned()), Some("made".to_owned()));
     let (old_key, queue) = (Key::Workload(name("old")), Key::ClusterQueue("q".into()));
     api.objects.insert(old_key.clone(), crate::publish::diff::value(&old));

@@ -13,6 +13,7 @@ mod refused;
 mod requests;
 mod told;
 mod vanished;
+mod whose;
 
 use std::collections::BTreeSet;
 
@@ -33,6 +34,8 @@ use super::workload::{self, LONE_PATIENCE};
 use crate::api::workload::{Workload, WorkloadSpec, WorkloadStatus};
 use crate::render::fixture;
 
+/// The scheduler's name.
+const OURS: &str = "capstan";
 const BORN: Time = Time(1_700_000_000_000);
 
 fn at(ms: i64) -> Time {
@@ -59,7 +62,7 @@ fn gang(state: State) -> WorkloadDetails {
         source: GangSource::Job,
         group: None,
         owner: Some(owner),
-        first_pod: Some(pod("g-0")),
+        first_pods: vec![pod("g-0")],
         lone: false,
         priority_class: None,
         members: 3,
@@ -86,7 +89,7 @@ fn lone(state: State) -> WorkloadDetails {
     let mut details = gang(state);
     details.view.name = "p".into();
     (details.owner, details.lone, details.source) = (None, true, GangSource::Pod);
-    (details.first_pod, details.members, details.needed) = (Some(pod("p")), 1, 1);
+    (details.first_pods, details.members, details.needed) = (vec![pod("p")], 1, 1);
     details
 }
 
@@ -201,7 +204,7 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 fn ready() -> (Plan, Api) {
-    let mut plan = Plan::new(Limits::default());
+    let mut plan = Plan::new(Limits::default(), OURS.into());
     plan.listed(BORN, []);
     (plan, Api::default())
 }
@@ -217,8 +220,8 @@ fn who_was_deactivated_stays_so_unless_its_owner_is_another() {
     let cases = [(Some("uid-g"), None), (None, None), (Some("uid-of-one-before"), Some(true))];
     for (owner, active) in cases {
         let (queue, owners) = (None, owner.map(str::to_owned).into_iter().collect());
-        let shown = Compared { queue, owners, spec: spec.clone(), status: None };
-        let patch = workload::object_patch(None, &shown, &details).unwrap_or_default();
+        let shown = Compared { queue, owners, spec: spec.clone(), ..Compared::default() };
+        let patch = workload::object_patch(None, &shown, &details, OURS).unwrap_or_default();
         assert_eq!(patch["spec"]["active"].as_bool(), active, "{patch}");
     }
 }
@@ -264,7 +267,7 @@ fn what_is_shown_already_is_not_written() {
     }
     assert_eq!((plan.backlog(), plan.wake()), (0, None));
     // A new engine over the same API writes nothing either.
-    let mut again = Plan::new(Limits::default());
+    let mut again = Plan::new(Limits::default(), OURS.into());
     again.workload(at(6_000), waiting);
     assert_eq!(api.work(&mut again, at(6_000)), 0, "nothing before the list");
     again.listed(at(6_000), [api.listed("g")]);
@@ -289,7 +292,7 @@ fn the_newest_wins_and_an_object_is_written_once_a_second() {
 
 #[test]
 fn a_rate_bounds_all_and_what_is_made_is_made_whole_before_more_is_made() {
-    let mut plan = Plan::new(Limits { writes: 10, events: 1 });
+    let mut plan = Plan::new(Limits { writes: 10, events: 1 }, OURS.into());
     plan.listed(BORN, []);
     let mut api = Api::default();
     for n in 0..30 {
@@ -420,8 +423,8 @@ fn what_no_gang_stands_for_is_deleted() {
     assert_eq!(plan.backlog(), 0);
     // At a start: what the list shows and the engine does not know.
     for listed_first in [true, false] {
-        let mut plan = Plan::new(Limits::default());
-        let mut stray = super::workload::object(&gang(State::Queued));
+        let mut plan = Plan::new(Limits::default(), OURS.into());
+        let mut stray = super::workload::object(&gang(State::Queued), OURS);
         stray.metadata.uid = Some("old".to_owned());
         let mut kept = stray.clone();
         kept.metadata.name = Some("kept".to_owned());

@@ -109,7 +109,7 @@ fn a_new_leader_leaves_a_position_until_it_knows_better() {
     stand(&mut plan, 2, None);
     plan.workload(at(0), waiting());
     api.work(&mut plan, at(0));
-    let mut again = Plan::new(Limits::default());
+    let mut again = Plan::new(Limits::default(), OURS.into());
     again.listed(at(40_000), [api.listed("g")]);
     again.workload(at(40_000), waiting());
     assert_eq!(api.work(&mut again, at(40_000)), 0);

@@ -55,7 +55,8 @@ fn who_is_given_a_name_that_is_none_loses_the_one_before() {
     api.work(&mut plan, at(5_000));
     api.work(&mut plan, at(6_000));
     let object = api.workload("g");
-    assert_eq!((object.spec.queue_name.as_str(), object.metadata.labels), ("", Some([].into())));
+    let left = [(keys::SCHEDULER_NAME.to_owned(), OURS.to_owned())].into();
+    assert_eq!((object.spec.queue_name.as_str(), object.metadata.labels), ("", Some(left)));
     assert_eq!(api.status("g").reason, "LocalQueue ns/GPUs_A does not exist");
 }
 

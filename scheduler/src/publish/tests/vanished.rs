@@ -4,9 +4,11 @@ use capstan_core::model::input::GangSource;
 use capstan_core::plan::State;
 use serde_json::json;
 
-use super::{Api, at, gang, name, ready};
+use super::{Api, OURS, at, gang, name, pod, ready};
 use crate::publish::entry::{Answer, Key, Shown, Write};
 use crate::publish::plan::EVERY;
+use crate::publish::shown::Compared;
+use crate::publish::workload;
 
 #[test]
 fn a_workload_that_somebody_deleted_is_made_again() {
@@ -94,4 +96,45 @@ fn members_that_are_lacking_are_counted() {
     plan.workload(at(0), details);
     api.work(&mut plan, at(0));
     assert_eq!(api.status("g").pods, "2/3", "of three that must run together");
+}
+
+#[test]
+fn a_bare_gang_goes_with_the_last_of_its_pods() {
+    let bare = |pods: &[&str]| {
+        let mut details = gang(State::Queued);
+        (details.owner, details.source) = (None, GangSource::KueueGroup);
+        details.first_pods = pods.iter().map(|name| pod(name)).collect();
+        details
+    };
+    let uids = |pods: &[&str]| pods.iter().map(|name| format!("uid-{name}")).collect::<Vec<_>>();
+    let object = workload::object(&bare(&["a", "b", "c"]), OURS);
+    let owners = object.metadata.owner_references.expect("its pods");
+    let named: Vec<String> = owners.iter().map(|owner| owner.uid.clone()).collect();
+    assert_eq!(named, uids(&["a", "b", "c"]));
+    assert!(owners.iter().all(|it| it.kind == "Pod" && it.controller.is_none()), "{owners:?}");
+
+    // Whether it is held, who is named, who is there, and whether that is said anew.
+    let rows: [(bool, &[&str], &[&str], bool); 9] = [
+        (false, &[], &["a"], true),
+        (false, &["a"], &["a", "b", "c", "d"], true),
+        (false, &["a", "b"], &["b"], false),
+        (false, &["a", "b"], &["b", "c"], true),
+        (false, &["a", "b", "c"], &["b", "c", "d"], false),
+        (true, &["a", "b", "c"], &["b", "c", "d"], true),
+        (true, &["a", "b", "c"], &["b", "c"], false),
+        (true, &["a", "b", "c"], &["c", "d", "e"], true),
+        (true, &["a"], &[], false),
+    ];
+    for (held, shown, there, anew) in rows {
+        let details = bare(there);
+        let mut spec = workload::spec(None, &details);
+        spec.active = !held;
+        let shown = Compared { owners: uids(shown), spec, ..Compared::default() };
+        let patch = workload::object_patch(None, &shown, &details, OURS).unwrap_or_default();
+        let said = patch["metadata"]["ownerReferences"].as_array();
+        let said = said.map(|all| all.iter().map(|it| it["uid"].clone()).collect::<Vec<_>>());
+        let want = anew.then(|| uids(there).into_iter().map(|uid| json!(uid)).collect::<Vec<_>>());
+        assert_eq!(said, want, "{shown:?}: {there:?}");
+        assert!(patch["spec"].is_null(), "who held it meant whoever is in it: {patch}");
+    }
 }

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use tower::BoxError;
 
 use super::super::barrier::{self, COUNTED};
-use super::super::message::Batch;
+use super::super::message::{Asked, Batch, Question};
 use super::*;
 use crate::act::{Limits, Means};
 use crate::api::devices::DeviceObject;
+use crate::client::bucket::Bucket;
 use crate::config::QuotaApi;
 use crate::lease::Leadership;
 use crate::live::Object;
@@ -80,6 +81,7 @@ impl Bench {
         let executor = Arc::new(Executor::new(
             Means {
                 writes: Client::new(service, "default"),
+                rate: Bucket::unlimited(),
                 leadership: Leadership::alone(),
                 answers: Arc::new(|_| {}),
                 clock,
@@ -90,7 +92,11 @@ impl Bench {
         let tools = Tools {
             clock,
             executor: executor.clone(),
-            publisher: Publisher::new(publish::Limits::default(), clock),
+            publisher: Publisher::new(
+                publish::Limits::default(),
+                clock,
+                config.scheduler_name.clone(),
+            ),
             metrics: Arc::new(Metrics::new()),
             health: health.clone(),
             synced: watch::channel(false).0,
@@ -330,11 +336,40 @@ async fn who_stands_by_says_why_work_waits_as_a_leader_would() {
     for (at, name) in ["one", "two"].into_iter().enumerate() {
         bench.sees(vec![pod(name, at as u64 + 1, None)]);
     }
-    let (to, mut answer) = tokio::sync::oneshot::channel();
-    bench.told(Message::Ask(Question::Workload("ns".into(), "two".into(), to)));
-    let found = answer.try_recv().expect("an answer").expect("there is such a workload");
+    let (to, answer) = oneshot::channel();
+    let question = Question::Workload("ns".into(), "two".into(), to);
+    bench.told(Message::Ask(Asked::of(question)));
+    let found = answer.await.expect("an answer").expect("there is such a workload");
     let said =
         found.explanation.workload.reason.map(|reason| reason.to_string()).unwrap_or_default();
     assert!(said.contains("0/1 nodes are available: 1 Insufficient cpu"), "{said}");
     assert_eq!(bench.bound().await, [] as [String; 0], "and decides nothing");
+}
+
+#[tokio::test]
+async fn a_turn_of_a_leader_answers_one_who_still_waits() {
+    let mut bench = leading();
+    let mut ask = |name: &str| {
+        let (to, answer) = oneshot::channel();
+        let question = Question::Pod("ns".into(), name.to_owned(), to);
+        bench.desk.take(Message::Ask(Asked::of(question)));
+        answer
+    };
+    let (gone, mut first, mut second) = (ask("before"), ask("before"), ask("nobody"));
+    drop(gone);
+    bench.desk.turn();
+    assert!(first.try_recv().expect("an answer").is_some());
+    assert!(second.try_recv().is_err(), "the engine has its own work between two questions");
+    assert_eq!(bench.desk.patience(), Duration::ZERO);
+    bench.desk.turn();
+    assert!(second.try_recv().expect("an answer").is_none(), "there is no such pod");
+}
+
+#[tokio::test]
+async fn who_ends_answers_nobody() {
+    let mut bench = leading();
+    let (to, mut answer) = oneshot::channel();
+    bench.desk.take(Message::Ask(Asked::of(Question::Line(None, "q".into(), to))));
+    bench.told(Message::Stop);
+    assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed));
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use capstan_core::model::input::{
     GangKey, GangRef, GangSource, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape,
-    Text, Wishes,
+    Rank, Text, Wishes,
 };
 use capstan_core::plan::{
     Action, Effect, EffectId, EffectResult, OwnerRef, PodRef, Precondition, Preemption,
@@ -47,7 +47,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
         goes_to: None,
         terminating: false,
         gated: false,
-        indexed: false,
+        rank: Rank::None,
         created: Time(0),
         bound_at: None,
         ended_at: None,
@@ -97,7 +97,8 @@ fn member(name: &str, gang: &str) -> PodFacts {
 /// A Job of so many pods that exists from the start.
 fn job(name: &str, pods: u32) -> OwnerFacts {
     let shape = Arc::new(PodShape::default());
-    let set = OwnerPodSet { name: "main".into(), count: pods, shape, roles: None };
+    let (main, count) = ("main".into(), pods);
+    let set = OwnerPodSet { name: main, count, before: 0, shape, roles: None, late: None };
     OwnerFacts {
         uid: format!("job-{name}").into(),
         kind: "Job".into(),
@@ -119,6 +120,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
         admitted: None,
         eviction: None,
         requeued: None,
+        held: None,
     }
 }
 
@@ -161,7 +163,8 @@ fn effect(id: u64, workload: &str, uid: &str, action: Action) -> Effect {
     Effect {
         id: EffectId(id),
         workload: workload.into(),
-        deadline: Time(i64::MAX),
+        decided: Time(0),
+        patience: Span(i64::MAX),
         precondition: Precondition::Uid(uid.into()),
         completes: false,
         action,

@@ -51,7 +51,8 @@ fn each_pod_set_gets_its_own_pods() {
     let mut job = job("train", 1);
     let shape = PodShape { node_name: Some("n9".into()), ..PodShape::default() };
     let shape = Arc::new(shape);
-    let workers = OwnerPodSet { name: "workers".into(), count: 2, shape, roles: None };
+    let (name, count) = ("workers".into(), 2);
+    let workers = OwnerPodSet { name, count, before: 0, shape, roles: None, late: None };
     job.pod_sets.push(workers);
     let there = PodFacts { shape: job.pod_sets[1].shape.clone(), ..pod_of(&job, "train-w") };
     let world = still(vec![Input::Owner(job.clone()), Input::Pod(there)]);

@@ -1,0 +1,177 @@
+//! Who is gone in a transaction, and what claims count then.
+//!
+//! What all claims count is a function of three things: what claimants want and victims hold, both
+//! as they were when the claims were counted last, before the transaction; which victims have
+//! *left* since, and hold nothing; and which claims are *released*, and want nothing. Nothing else
+//! that a transaction does has a say, such as where members of a victim begin again, nor has the
+//! order in which it is done. Both sets change here alone, and the amounts with them:
+//!
+//! - A victim leaves or comes back: what is drawn of the keys in which it has a stake is told
+//!   before and after, and the difference is counted. Draws of one key depend on no other.
+//! - A claimant ends: all its victims leave first. From then on it draws nothing, so what it counts
+//!   is all that it wants, and no other claim draws more or less without it: that is taken away,
+//!   and the claim is released.
+//!
+//! Both go back by the log, in reverse order. A recount reckons the same function anew, with what
+//! victims that have not left hold by then.
+
+use capstan_topology::NodeIdx;
+
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
+use crate::model::txn::Txn;
+use crate::model::vacancy::Holding;
+
+impl ClusterState {
+    /// Claims draw nothing from a victim that has left, or draw on it again; whether that is new.
+    /// On whom no claim draws has no say.
+    pub(in crate::model) fn change_left(&mut self, victim: WorkloadIdx, leaves: bool) -> bool {
+        let claims = &mut self.claims;
+        match leaves {
+            true => claims.named.contains(victim) && claims.left.insert(victim),
+            false => claims.left.remove(&victim),
+        }
+    }
+
+    /// Ports and devices of a claim are not kept any more, or are again.
+    pub(in crate::model) fn change_released(&mut self, workload: WorkloadIdx, released: bool) {
+        let claim = self.claims.get(workload).expect("is one of the claims");
+        let (ports, devices) = (claim.ports.clone(), claim.places.devices.clone());
+        for (node, shape) in &ports {
+            match released {
+                true => self.room.ports.remove(*node, &shape.ports),
+                false => self.room.ports.place(*node, &shape.ports),
+            }
+            self.room.touch(*node);
+        }
+        self.room.keep_devices(workload, &devices, !released);
+        match released {
+            true => self.claims.released.insert(workload),
+            false => self.claims.released.remove(&workload),
+        };
+    }
+}
+
+impl Txn<'_> {
+    /// Quota as it is while victims still hold theirs and nobody has what was promised. For a
+    /// look only: to be rolled back.
+    pub fn count_no_claims(&mut self) {
+        for (queue, fr, amount) in self.state().claims.quota().collect::<Vec<_>>() {
+            self.claim_quota(queue, fr, -amount);
+        }
+    }
+
+    /// As if a victim were gone: its members leave, and claims that name it count its room.
+    /// Returns what it held.
+    pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Holding {
+        let place = |pod: &PodIdx| Some((*pod, self.state().pods[*pod].place?));
+        let members = self.state().workloads[victim].members.iter();
+        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(place).collect();
+        let drawn_on = self.keeping_claims(victim, |txn| {
+            places.iter().for_each(|(pod, _)| txn.remove(*pod));
+            txn.leave(victim, true)
+        });
+        Holding { places, vacancies: self.vacate(victim), drawn_on }
+    }
+
+    /// Takes [`Txn::remove_workload`] back for one victim among several.
+    pub fn return_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
+        self.restore_vacancies(victim, &held.vacancies);
+        self.keeping_claims(victim, |txn| {
+            held.places.iter().for_each(|(pod, node)| txn.place(*pod, *node));
+            if held.drawn_on {
+                txn.leave(victim, false);
+            }
+        });
+    }
+
+    /// As if a workload had run and ended: its members leave, and what it claims is free, as its
+    /// victims left before. Those of them that left already and began again stay where they are.
+    /// Never kept.
+    pub fn end_workload(&mut self, workload: WorkloadIdx) {
+        self.remove_workload(workload);
+        let claims = &self.state().claims;
+        let claim = claims.get(workload).filter(|_| !claims.released.contains(&workload));
+        let Some(victims) = claim.map(|claim| claim.victims.clone()) else { return };
+        for victim in victims {
+            if !self.state().claims.left.contains(&victim) {
+                self.remove_workload(victim);
+            }
+        }
+        let (quota, room) = self.state().claims_at_last(workload);
+        for (queue, fr, amount) in quota {
+            self.claim_quota(queue, fr, -amount);
+        }
+        for (node, resource, amount) in room {
+            self.claim_room(node, resource, -amount);
+        }
+        self.release(workload);
+        self.check_claims();
+    }
+
+    /// Changes a victim's holdings and lets the claims that depend on it follow: what they count
+    /// on the nodes where it is, and of quota.
+    fn keeping_claims<T>(&mut self, victim: WorkloadIdx, change: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(together) = self.state().claims.drawing_on(victim) else { return change(self) };
+        let before = together.drawn_with(self.state(), victim);
+        let changed = change(self);
+        let after = together.drawn_with(self.state(), victim);
+        // What claims draw counts for them no longer, and in the victims' queues for nobody.
+        for (sign, drawn) in [(1, before), (-1, after)] {
+            for ((node, resource), amount) in drawn.room {
+                self.claim_room(node, resource, sign * amount);
+            }
+            for ((queue, fr), amount) in drawn.quota {
+                self.claim_quota(queue, fr, sign * amount);
+            }
+        }
+        self.check_claims();
+        changed
+    }
+
+    /// In debug builds compares what claims count in a small state with what they should.
+    fn check_claims(&self) {
+        if cfg!(debug_assertions) && self.state().small() {
+            self.state().recount_claimed();
+        }
+    }
+
+    /// As if a victim were gone as far as quota goes: its members charge nothing, and claims that
+    /// name it draw none from it. Nodes stay as they are, so whoever looks at those is misled:
+    /// only for a look at quota, and never kept. Returns what it held.
+    pub fn discharge_workload(&mut self, victim: WorkloadIdx) -> Holding {
+        let drawn_on = self.keeping_quota_claims(victim, |txn| {
+            txn.charge_members(victim, false);
+            txn.leave(victim, true)
+        });
+        Holding { places: Vec::new(), vacancies: self.vacate(victim), drawn_on }
+    }
+
+    /// Takes [`Txn::discharge_workload`] back for one victim among several.
+    pub fn recharge_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
+        self.restore_vacancies(victim, &held.vacancies);
+        self.keeping_quota_claims(victim, |txn| {
+            txn.charge_members(victim, true);
+            if held.drawn_on {
+                txn.leave(victim, false);
+            }
+        });
+    }
+
+    fn keeping_quota_claims<T>(
+        &mut self,
+        victim: WorkloadIdx,
+        change: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let Some(together) = self.state().claims.drawing_on(victim) else { return change(self) };
+        let before = together.quota_drawn_with(self.state(), victim);
+        let changed = change(self);
+        let after = together.quota_drawn_with(self.state(), victim);
+        for (sign, drawn) in [(1, before), (-1, after)] {
+            for ((queue, fr), amount) in drawn {
+                self.claim_quota(queue, fr, sign * amount);
+            }
+        }
+        changed
+    }
+}

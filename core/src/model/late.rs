@@ -1,0 +1,157 @@
+//! Places for members that an owner makes once others of it run, or have ended.
+//!
+//! Problem: the launcher of an MPIJob that waits for its workers, the later Jobs of a JobSet that
+//! starts in order, the pod that submits a RayJob. What runs meanwhile is of no use without them.
+//! Two such gangs that start with the room of one each wait for their last pods for ever.
+//!
+//! Wanted: what they ask is known from the start, so they count in the decision whether the gang
+//! starts, of quota and of nodes, and what is found for them is kept until they come, however long
+//! that takes: a pod that prepares data may run for hours. So a gang that starts can end. A pod
+//! that fails is made again, and has its place until then; so does a whole step.
+//!
+//! Decides how many of each late pod set are still to come: those that are there or ended well are
+//! not. What a pod's owner calls its set tells; where it does not, pods beyond all that the others
+//! make are of these. Nothing is kept before the first pod is there, unless we resumed the owner,
+//! and nothing while it is suspended: then all its pods are still to be made.
+//!
+//! Restart: from facts alone; the places are looked for anew beside what runs, before any head.
+//! Cost: owners without late sets a look at their sets; others one at all their pods.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::model::apply::Changes;
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{GangRef, OwnerFacts, OwnerPodSet, PodPhase, Rank, Text};
+use crate::model::pod::{Binding, Pod, Takeover};
+use crate::model::state::ClusterState;
+
+impl ClusterState {
+    /// Keeps one place for each pod that comes late and is still to come, and no others.
+    pub(super) fn keep_late(
+        &mut self,
+        workload: WorkloadIdx,
+        owner: &Arc<OwnerFacts>,
+        real: &[PodIdx],
+        kept: &mut Vec<PodIdx>,
+        changes: &mut Changes,
+    ) {
+        let begun = !real.is_empty() || owner.admitted.is_some();
+        let none = owner.pod_sets.iter().all(|set| set.late.is_none());
+        if none || !begun || owner.suspended {
+            return self.drop_all_but(0, kept, changes);
+        }
+        let mut most = self.not_made_yet(owner, real, changes);
+        let mut stay = Vec::new();
+        for set in owner.pod_sets.iter().filter(|set| set.late.is_some()) {
+            let lacks = self.still_to_come(set, real).min(most);
+            most -= lacks;
+            let shape = self.room.intern_shape(&set.shape);
+            let (mut own, others): (Vec<PodIdx>, Vec<PodIdx>) =
+                kept.drain(..).partition(|pod| self.pods[*pod].shape == shape);
+            *kept = others;
+            self.drop_all_but(lacks, &mut own, changes);
+            self.add_late((workload, owner), (set, shape), lacks, &mut own);
+            stay.append(&mut own);
+        }
+        self.drop_all_but(0, kept, changes);
+        *kept = stay;
+    }
+
+    /// Notes whether the places that are kept are for pods that come late: those of an owner that
+    /// is being resumed are for all of its pods.
+    pub(super) fn note_late(&mut self, workload: WorkloadIdx, kept: &[PodIdx]) {
+        let suspended = self.owner_of(workload).is_none_or(|owner| owner.suspended);
+        let entry = &mut self.workloads[workload];
+        entry.late = !kept.is_empty() && !suspended && entry.kept_until.is_none();
+    }
+
+    /// Pods of a late set that are neither there nor ended well.
+    fn still_to_come(&self, set: &OwnerPodSet, real: &[PodIdx]) -> usize {
+        let of_set =
+            |pod: &&Pod| self.room.shape(pod.shape).facts.pod_set.as_ref() == Some(&set.name);
+        let (mut there, mut ended) = (0_u32, 0_u32);
+        for pod in real.iter().map(|pod| &self.pods[*pod]).filter(of_set) {
+            match pod.phase {
+                PodPhase::Succeeded => ended += 1,
+                PodPhase::Failed => {}
+                PodPhase::Pending | PodPhase::Running | PodPhase::Unready => there += 1,
+            }
+        }
+        let ended = ended.max(set.late.unwrap_or(0));
+        set.count.saturating_sub(ended).saturating_sub(there) as usize
+    }
+
+    /// Adds places for pods of a late set, as far as those that there are do not suffice.
+    fn add_late(
+        &mut self,
+        (workload, owner): (WorkloadIdx, &Arc<OwnerFacts>),
+        (set, shape): (&OwnerPodSet, ShapeIdx),
+        most: usize,
+        own: &mut Vec<PodIdx>,
+    ) {
+        for pod in own.iter() {
+            let gang = &mut self.pods[*pod].gang;
+            if gang.roles != set.roles {
+                Arc::make_mut(gang).roles.clone_from(&set.roles);
+            }
+        }
+        if own.len() >= most {
+            return;
+        }
+        let gang = self.kept_gang(workload, owner, set.roles.clone());
+        let taken: BTreeSet<Text> = own.iter().map(|pod| self.pods[*pod].name.clone()).collect();
+        let mut number = 0;
+        while own.len() < most {
+            let name = Text::from(format!("{}-{}-{number}", owner.name, set.name));
+            let rank = Rank::Number(number);
+            number += 1;
+            if taken.contains(&name) {
+                continue;
+            }
+            let uid = format!("{}/{}/{name}", owner.uid, owner.incarnation).into();
+            own.push(self.place_of((workload, owner), (uid, name), (shape, rank), gang.clone()));
+        }
+    }
+
+    /// A place for a pod that an owner has still to make, not yet on any node.
+    pub(super) fn place_of(
+        &mut self,
+        (workload, owner): (WorkloadIdx, &OwnerFacts),
+        (uid, name): (Text, Text),
+        (shape, rank): (ShapeIdx, Rank),
+        gang: Arc<GangRef>,
+    ) -> PodIdx {
+        self.pods.insert(Pod {
+            uid,
+            namespace: owner.namespace.clone(),
+            name,
+            shape,
+            named_node: None,
+            holds: self.room.shape(shape).request,
+            ours: true,
+            phase: PodPhase::Pending,
+            nominated: false,
+            terminating: false,
+            gated: false,
+            later: false,
+            rank,
+            created: owner.created,
+            bound_at: None,
+            ended_at: None,
+            priority: owner.priority,
+            never_preempts: owner.never_preempts,
+            stays: None,
+            gang,
+            wishes: owner.wishes.clone(),
+            note: None,
+            eviction: None,
+            apart: false,
+            workload: Some(workload),
+            place: None,
+            binding: Binding::Kept,
+            takeover: Takeover::Open,
+            claims: None,
+        })
+    }
+}

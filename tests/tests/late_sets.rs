@@ -1,0 +1,197 @@
+//! Pod sets that an owner makes once others of it run: their places are found with the others',
+//! and kept until they come. Facts are fed by hand.
+
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
+use capstan_core::model::input::{
+    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape,
+};
+use capstan_core::plan::{Action, EffectResult, State, StepOutput};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+fn after(seconds: i64) -> Time {
+    NOW.plus(Span::seconds(seconds))
+}
+
+/// One set of so many pods with a GPU each, that comes late or with the others.
+fn set(name: &str, count: u32, late: Option<u32>) -> OwnerPodSet {
+    let shape = PodShape { pod_set: Some(text(name)), ..PodShape::clone(&shape(&[(GPU, 1)])) };
+    let (name, shape) = (text(name), Arc::new(shape));
+    OwnerPodSet { name, count, before: 0, shape, roles: None, late }
+}
+
+/// A suspended owner of so many workers, and a launcher that comes once they run.
+fn mpi(name: &str, workers: u32) -> OwnerFacts {
+    let all = workers + 1;
+    let made = job(name, all, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let pod_sets = vec![set("worker", workers, None), set("launcher", 1, Some(0))];
+    OwnerFacts { kind: text("MPIJob"), pod_sets, min_member: all, left: Some(all), ..made }
+}
+
+/// The same, and nobody ever suspended it.
+fn running(name: &str, workers: u32) -> OwnerFacts {
+    OwnerFacts { suspended: false, ..mpi(name, workers) }
+}
+
+fn engine(gpus: i64, quota: i64) -> Engine {
+    let mut engine = Engine::new();
+    engine.step(NOW, one_queue(quota).into_iter().chain([gpu_node("n", gpus)]).collect());
+    engine
+}
+
+/// Feeds an owner and pods, and answers all that comes of it.
+fn fed(engine: &mut Engine, now: Time, owner: &OwnerFacts, pods: &[PodFacts]) -> StepOutput {
+    let owner = Input::Owner(owner.clone());
+    let facts = std::iter::once(owner).chain(pods.iter().cloned().map(Input::Pod));
+    let output = engine.step(now, facts.collect());
+    settle(engine, now, &output);
+    output
+}
+
+/// Every effect is carried out, and seen.
+fn settle(engine: &mut Engine, now: Time, output: &StepOutput) {
+    let done = output.effects.iter().map(|effect| answer(effect, EffectResult::Done)).collect();
+    engine.step(now, done);
+    engine.recount();
+}
+
+fn resumed(output: &StepOutput, owner: &OwnerFacts) -> Option<OwnerFacts> {
+    let note = output.effects.iter().find_map(|effect| match &effect.action {
+        Action::ResumeOwner { note, .. } => Some(note.clone()),
+        _ => None,
+    });
+    Some(OwnerFacts { suspended: false, admitted: Some(note?), ..owner.clone() })
+}
+
+fn rival(name: &str) -> Input {
+    Input::Pod(pod(name, &shape(&[(GPU, 1)]), &in_queue(None)))
+}
+
+#[test]
+fn who_comes_late_counts_when_the_others_start() {
+    // (GPUs of the node, quota, whether the workers start)
+    for (gpus, quota, starts) in [(4, 8, false), (8, 4, false), (5, 5, true)] {
+        let mut engine = engine(gpus, quota);
+        let owner = running("m", 4);
+        let pods = pods_of(&owner);
+        let output = fed(&mut engine, NOW, &owner, &pods[..4]);
+        assert_eq!(binds(&output).len(), if starts { 4 } else { 0 }, "{gpus} and {quota}");
+        assert!(resumed(&output, &owner).is_none(), "nobody suspended it");
+        let suspended = mpi("s", 4);
+        let mut engine = self::engine(gpus, quota);
+        let output = fed(&mut engine, NOW, &suspended, &[]);
+        assert_eq!(resumed(&output, &suspended).is_some(), starts, "{gpus} and {quota}");
+    }
+}
+
+#[test]
+fn a_place_is_kept_for_who_comes_late_however_late() {
+    let mut engine = engine(5, 8);
+    let owner = running("m", 4);
+    let pods = pods_of(&owner);
+    let first = fed(&mut engine, NOW, &owner, &pods[..4]);
+    assert_eq!(binds(&first).len(), 4);
+    let runs = pods[..4].iter().map(|pod| bound(pod, "n"));
+    engine.step(after(1), runs.collect());
+    assert_eq!(view(&engine, "m").state, State::Running);
+    for hours in [1, 20] {
+        let later = engine.step(after(hours * 3_600), vec![rival(&format!("r{hours}"))]);
+        assert_eq!(binds(&later), []);
+        assert!(later.effects.is_empty(), "nobody stops it: {:?}", later.effects);
+    }
+    let came = fed(&mut engine, after(80_000), &owner, &pods[4..]);
+    assert_eq!(binds(&came), [("m-4".to_owned(), "n".to_owned())]);
+    assert_eq!(view(&engine, "m").pod_sets.iter().map(|set| set.count).sum::<u32>(), 5);
+}
+
+#[test]
+fn of_two_whose_last_pods_come_late_one_runs_to_its_end() {
+    let mut engine = engine(8, 16);
+    let owners = ["a", "b"].map(|name| running(name, 4));
+    let pods = owners.clone().map(|owner| pods_of(&owner));
+    let facts = owners.iter().cloned().map(Input::Owner);
+    let facts = facts.chain(pods.iter().flat_map(|pods| &pods[..4]).cloned().map(Input::Pod));
+    let first = engine.step(NOW, facts.collect());
+    assert_eq!(binds(&first).len(), 4);
+    settle(&mut engine, NOW, &first);
+    let came = fed(&mut engine, after(60), &owners[0], &pods[0][4..]);
+    assert_eq!(binds(&came), [("a-4".to_owned(), "n".to_owned())]);
+}
+
+#[test]
+fn steps_of_a_resumed_owner_have_their_places_until_they_come() {
+    let mut engine = engine(3, 3);
+    let made = job("s", 3, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let pod_sets = vec![set("init", 1, None), set("node", 2, Some(0))];
+    let owner = OwnerFacts { kind: text("JobSet"), pod_sets, ..made };
+    let first = fed(&mut engine, NOW, &owner, &[]);
+    let owner = resumed(&first, &owner).expect("there is room for all of it");
+    let pods = pods_of(&owner);
+    let begun = fed(&mut engine, after(1), &owner, &pods[..1]);
+    assert_eq!(binds(&begun), [("s-0".to_owned(), "n".to_owned())]);
+    engine.step(after(2), vec![bound(&pods[0], "n"), rival("r")]);
+    // Its pods had a minute to appear, and what prepares the data takes hours.
+    let later = engine.step(after(7_200), vec![]);
+    assert!(later.effects.is_empty(), "{:?}", later.effects);
+    let ended = PodFacts { phase: PodPhase::Succeeded, node: Some(text("n")), ..pods[0].clone() };
+    let ended = engine.step(after(7_201), vec![Input::Pod(ended)]);
+    assert_eq!(binds(&ended), [("r".to_owned(), "n".to_owned())], "what ended is free again");
+    settle(&mut engine, after(7_201), &ended);
+    let counted = OwnerFacts { ended: 1, left: Some(2), min_member: 2, ..owner };
+    let next = fed(&mut engine, after(7_202), &counted, &pods[1..]);
+    let places = ["s-1", "s-2"].map(|pod| (pod.to_owned(), "n".to_owned()));
+    assert_eq!(binds(&next), places);
+}
+
+#[test]
+fn a_new_engine_keeps_the_same_places_before_it_starts_others() {
+    let owner = running("m", 4);
+    let pods = pods_of(&owner);
+    let mut engine = Engine::new();
+    let ground = one_queue(8).into_iter().chain([gpu_node("n", 5), Input::Owner(owner.clone())]);
+    let runs = pods[..4].iter().map(|pod| bound(pod, "n"));
+    let first = engine.step(NOW, ground.chain(runs).chain([rival("r")]).collect());
+    assert_eq!(binds(&first), [], "the last place is the launcher's");
+    engine.recount();
+    let came = fed(&mut engine, after(60), &owner, &pods[4..]);
+    assert_eq!(binds(&came), [("m-4".to_owned(), "n".to_owned())]);
+}
+
+#[test]
+fn who_failed_has_its_place_until_it_is_made_again() {
+    let mut engine = engine(3, 8);
+    let owner = running("m", 2);
+    let pods = pods_of(&owner);
+    let all = fed(&mut engine, NOW, &owner, &pods);
+    assert_eq!(binds(&all).len(), 3);
+    let runs = pods.iter().map(|pod| bound(pod, "n"));
+    engine.step(after(1), runs.collect());
+    let failed = PodFacts { phase: PodPhase::Failed, node: Some(text("n")), ..pods[2].clone() };
+    let output = engine.step(after(2), vec![Input::Pod(failed), rival("r")]);
+    assert_eq!(binds(&output), []);
+    engine.recount();
+    let again = PodFacts { uid: text("again"), name: text("m-5"), ..pods[2].clone() };
+    let output = fed(&mut engine, after(3), &owner, &[again]);
+    assert_eq!(binds(&output), [("m-5".to_owned(), "n".to_owned())]);
+}
+
+#[test]
+fn an_owner_of_whom_another_scheduler_has_a_part_is_held() {
+    let mut engine = engine(8, 8);
+    let held = Some(Held::ForeignMembers(1));
+    let owner = OwnerFacts { held, min_member: 1, ..mpi("m", 2) };
+    let output = fed(&mut engine, NOW, &owner, &[]);
+    assert!(resumed(&output, &owner).is_none());
+    let view = view(&engine, "m");
+    let why = Some(Reason::ForeignMembers { pods: 1 });
+    assert_eq!((view.state, view.reason), (State::Queued, why));
+    // Nobody else has a part of it any more.
+    let owner = mpi("m", 2);
+    assert!(resumed(&fed(&mut engine, after(1), &owner, &[]), &owner).is_some());
+}
