@@ -158,6 +158,31 @@ fn by_shares(queues: [&str; 3]) -> Stage {
     stage
 }
 
+/// What was found of a LocalQueue for some work holds for other work until the object changes, and
+/// no longer.
+#[test]
+fn work_waits_where_its_local_queue_leads_now() {
+    let mut stage = stage(|_| {});
+    let line = |stage: &Stage, queue: &str| -> Vec<String> {
+        let line = stage.engine.line_of_cluster_queue(queue).expect("it exists");
+        line.into_iter().map(|place| place.name.to_string()).collect()
+    };
+    submit(&mut stage, [work("runs", 8, (0, 0), "q")]);
+    submit(&mut stage, [work("first", 8, (0, 1), "other")]);
+    submit(&mut stage, [work("second", 8, (0, 2), "other")]);
+    assert_eq!(line(&stage, "q"), ["first", "second"]);
+    let queue = cluster_queue("r", None, group(&[(DEFAULT, &[(GPU, nominal(8))])]));
+    let elsewhere = LocalQueueFacts { name: text("other"), ..local_queue("r") };
+    stage.add([Input::ClusterQueue(queue), Input::LocalQueue(elsewhere)]);
+    submit(&mut stage, [work("third", 8, (0, 3), "other"), work("stays", 8, (0, 4), "q")]);
+    assert_eq!(line(&stage, "r"), ["first", "second", "third"]);
+    assert_eq!(line(&stage, "q"), ["stays"]);
+    stage.add([Input::LocalQueueGone { namespace: text(TEAM), name: text("other") }]);
+    submit(&mut stage, [work("fourth", 8, (0, 5), "other")]);
+    assert!(line(&stage, "r").is_empty());
+    assert_eq!(line(&stage, "q"), ["stays"]);
+}
+
 /// With fair sharing the cohorts' shares decide which queue has its turn, and who stands first in
 /// it has that turn.
 #[test]

@@ -166,6 +166,7 @@ impl Engine {
         let node = self.state.room.node(node).name.clone();
         let action = Action::Bind { pod: reference, node, note: (*note).clone() };
         let effect = self.effect(now, workload, Some(uid), action);
+        self.note_bind(effect, pod);
         let entry = &mut self.state.pods[pod];
         entry.binding = Binding::InFlight(effect);
         entry.note = Some(note);

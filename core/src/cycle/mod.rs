@@ -180,6 +180,8 @@ impl Engine {
         let nominate = |(queue, head)| self.nominate(queue, head);
         let mut entries: Vec<Entry> = heads.into_iter().map(nominate).collect();
         entries.extend(retried);
+        // Something is told of each.
+        self.outcomes.reserve(entries.len());
         match self.state.quota.shares_fairly() && entries.len() > 1 {
             true => self.settle_by_share(now, entries, round),
             false => self.settle_in_order(now, entries, round),

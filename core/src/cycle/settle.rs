@@ -395,10 +395,10 @@ impl Engine {
 
     /// It does not fit: a strict queue keeps its head, another one tries the next.
     fn wait(&mut self, mut entry: Entry, round: &mut Round) {
-        let reason = entry.choice.reason.clone().expect("what does not fit has a reason");
         self.reserve(&entry, false);
         let strict = self.strict(entry.queue);
         let goes_on = self.remember_scan(&mut entry, round);
+        let reason = entry.choice.reason.take().expect("what does not fit has a reason");
         if !strict && !goes_on {
             let wake = Wake { room: entry.room, quota: true, held: false };
             self.waiting.park(entry.workload, wake, reason.clone());

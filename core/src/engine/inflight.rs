@@ -22,8 +22,8 @@ use crate::time::{Span, Time};
 /// What an effect in flight was for.
 #[derive(Debug)]
 pub(crate) enum InFlight {
-    /// Binding a pod.
-    Bind(Text),
+    /// Binding a pod: most answers are to that, so it needs no look-up.
+    Bind(PodIdx),
     /// Settling something of a pod before its gang is bound.
     Prepare(Text),
     /// Allocating claims of a pod before its gang is bound.
@@ -40,7 +40,8 @@ impl Engine {
     /// Remembers an effect whose answer matters.
     pub(crate) fn note_inflight(&mut self, id: EffectId, of: WorkloadIdx, action: &Action) {
         let kind = match action {
-            Action::Bind { pod, .. } => InFlight::Bind(pod.uid.clone()),
+            // Who sends it says of which member it is.
+            Action::Bind { .. } => return,
             Action::AddTolerations { pod, .. } | Action::SelectVolumes { pod, .. } => {
                 InFlight::Prepare(pod.uid.clone())
             }
@@ -52,6 +53,11 @@ impl Engine {
             Action::Deactivate { .. } | Action::Status(_) | Action::Event { .. } => return,
         };
         self.inflight.insert(id, kind);
+    }
+
+    /// Remembers that a member is being bound.
+    pub(crate) fn note_bind(&mut self, id: EffectId, pod: PodIdx) {
+        self.inflight.insert(id, InFlight::Bind(pod));
     }
 
     /// Takes an answer in; a pod of which something is settled now.
@@ -70,9 +76,8 @@ impl Engine {
         }
         let kind = self.inflight.remove(&effect)?;
         let pod = match &kind {
-            InFlight::Bind(uid) | InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
-                self.flying(uid, effect)
-            }
+            InFlight::Bind(pod) => self.flies(*pod, effect).then_some(*pod),
+            InFlight::Prepare(uid) | InFlight::Allocate(uid) => self.flying(uid, effect),
             InFlight::Release(_) | InFlight::Resume(..) | InFlight::Stop(_) => None,
         };
         let done = result == EffectResult::Done;
@@ -149,7 +154,13 @@ impl Engine {
 
     fn flying(&self, uid: &Text, effect: EffectId) -> Option<PodIdx> {
         let pod = *self.state.pod_by_uid.get(uid)?;
-        (self.state.pods[pod].binding == Binding::InFlight(effect)).then_some(pod)
+        self.flies(pod, effect).then_some(pod)
+    }
+
+    /// Whether a pod is there still, and waits for this.
+    fn flies(&self, pod: PodIdx, effect: EffectId) -> bool {
+        let pod = self.state.pods.get(pod);
+        pod.is_some_and(|pod| pod.binding == Binding::InFlight(effect))
     }
 
     /// These members are prepared; where none is left to prepare, the whole gang is bound. Members

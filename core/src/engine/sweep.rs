@@ -43,9 +43,9 @@
 //!   its owner; claims, holders, ends, reservations, when runs began, pauses, deadlines, who waits
 //!   for victims and was tried without, evictions begun, stops asked for and when, and look-ups (by
 //!   uid, identity, name) with those, and what work costs that counts for a budget;
-//! - the quota tree (with what is known of who borrows), the topology tree and its indexes are
-//!   built anew; at most 256 classes keep an
-//!   index; the log of changed nodes is bounded by a count;
+//! - the quota tree (with what is known of who borrows, and of which LocalQueue leads where), the
+//!   topology tree and its indexes are built anew; at most 256 classes keep an index; the log of
+//!   changed nodes is bounded by a count;
 //! - an image is counted while a node has it;
 //! - of runs that ended a bounded number is kept, for a bounded number of kinds and queues;
 //! - sets of one assignment that no member has, see [`SETS_MAX`](crate::model::workload::SETS_MAX).
@@ -63,7 +63,8 @@ use crate::engine::Engine;
 use crate::engine::inflight::InFlight;
 use crate::explain::view::Footprint;
 use crate::model::input::Text;
-use crate::model::pod::Binding;
+use crate::model::pod::{Binding, Pod};
+use crate::plan::EffectId;
 
 /// New entries that are worth a sweep however little there is: a few kilobytes.
 const GROWTH_MIN: usize = 64;
@@ -172,10 +173,13 @@ impl Engine {
     /// An answer about what is gone, or was answered by the API itself, changes nothing.
     fn sweep_inflight(&mut self) {
         let state = &self.state;
+        let flies = |pod: Option<&Pod>, id: &EffectId| {
+            pod.is_some_and(|pod| pod.binding == Binding::InFlight(*id))
+        };
         self.inflight.retain(|id, kind| match kind {
-            InFlight::Bind(uid) | InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
-                let pod = state.pod_by_uid.get(uid).map(|pod| &state.pods[*pod]);
-                pod.is_some_and(|pod| pod.binding == Binding::InFlight(*id))
+            InFlight::Bind(pod) => flies(state.pods.get(*pod), id),
+            InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
+                flies(state.pod_by_uid.get(uid).and_then(|pod| state.pods.get(*pod)), id)
             }
             InFlight::Release(uid) => state.pod_by_uid.contains_key(uid),
             InFlight::Resume(workload, _) | InFlight::Stop(workload) => {

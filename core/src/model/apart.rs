@@ -145,13 +145,14 @@ impl ClusterState {
         own
     }
 
-    /// What is said of a pod, as it counts: one that leaves by itself is in no gang.
-    pub(super) fn as_it_leaves(&self, facts: PodFacts) -> PodFacts {
-        let known = self.pod_by_uid.get(&facts.uid);
-        match known.is_some_and(|pod| self.pods[*pod].apart) {
-            true => PodFacts { gang: facts.gang.apart(&facts.uid, &facts.name), ..facts },
-            false => facts,
+    /// The pod that is spoken of, if it is known. What is said of one that leaves by itself is
+    /// made what counts: it is in no gang.
+    pub(super) fn known_as_it_leaves(&self, facts: &mut PodFacts) -> Option<PodIdx> {
+        let known = self.pod_by_uid.get(&facts.uid).copied();
+        if known.is_some_and(|pod| self.pods[pod].apart) {
+            facts.gang = facts.gang.apart(&facts.uid, &facts.name);
         }
+        known
     }
 
     /// The stop of a workload came to nothing: what facts say next of the gang of its members

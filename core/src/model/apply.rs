@@ -73,7 +73,7 @@ impl ClusterState {
                 self.turns.change();
                 self.rebill(self.room.find_node(&name), changes);
             }
-            Input::Pod(facts) => self.apply_pod(self.as_it_leaves(facts), changes),
+            Input::Pod(facts) => self.apply_pod(facts, changes),
             Input::PodGone(uid) => self.remove_pod(&uid, changes),
             Input::Owner(facts) => self.apply_owner(facts, changes),
             Input::OwnerGone(uid) => self.remove_owner(&uid, changes),
@@ -175,13 +175,13 @@ impl ClusterState {
         changes.everything = true;
     }
 
-    fn apply_pod(&mut self, facts: PodFacts, changes: &mut Changes) {
-        let known = self.pod_by_uid.get(&facts.uid).copied();
-        let workload = facts.ours.then(|| match self.run_of_orphan(known, &facts) {
-            Some(run) => run,
+    fn apply_pod(&mut self, mut facts: PodFacts, changes: &mut Changes) {
+        let known = self.known_as_it_leaves(&mut facts);
+        let workload = facts.ours.then(|| match self.still_in(known, &facts) {
+            Some(known) => known,
             None => self.workload_of(&facts.namespace, &facts.gang.key),
         });
-        let (shape, named_node) = self.class_shape(&facts);
+        let (shape, named_node) = self.class_shape(known, &facts);
         let gang = self.shared_gang(known, workload, &facts.gang);
         let index = known.unwrap_or_else(|| self.new_pod(&facts, shape, &gang));
         let holds = match &facts.holds {
@@ -246,13 +246,15 @@ impl ClusterState {
         self.move_membership(index, old_workload, workload, changes);
     }
 
-    /// The run that a pod of an owner belongs to that was deleted: which one it was is no more
-    /// known by the pod itself.
-    fn run_of_orphan(&self, known: Option<PodIdx>, facts: &PodFacts) -> Option<WorkloadIdx> {
-        facts.gang.unknown_owner.as_ref()?;
-        let run = self.pods[known?].workload?;
+    /// The workload that a pod was in, if it still is: it need not be looked up. Of a pod of an
+    /// owner that was deleted it is the run that it was in, which the pod itself knows no more.
+    fn still_in(&self, known: Option<PodIdx>, facts: &PodFacts) -> Option<WorkloadIdx> {
+        let was_in = self.pods[known?].workload?;
+        let id = &self.workloads[was_in].id;
         // Without its owners it may seem to be of a nearer one, or of none at all.
-        matches!(self.workloads[run].id.key, GangKey::Owner(..)).then_some(run)
+        let orphaned = facts.gang.unknown_owner.is_some() && matches!(id.key, GangKey::Owner(..));
+        let same = || id.namespace == facts.namespace && id.key == facts.gang.key;
+        (orphaned || same()).then_some(was_in)
     }
 
     /// A pod's gang as fed: one copy for all members that say the same.
@@ -287,14 +289,15 @@ impl ClusterState {
 
     /// The shape that a pod shares with its peers. A bound pod has its node in its spec, whoever
     /// bound it; that says nothing about where its peers may go, so it is kept apart.
-    fn class_shape(&mut self, facts: &PodFacts) -> (ShapeIdx, Option<Text>) {
-        match (&facts.node, &facts.shape.node_name) {
-            (Some(_), Some(named)) => {
-                let free = PodShape { node_name: None, ..PodShape::clone(&facts.shape) };
-                (self.room.intern_shape(&Arc::new(free)), Some(named.clone()))
-            }
-            _ => (self.room.intern_shape(&facts.shape), None),
+    fn class_shape(&mut self, known: Option<PodIdx>, facts: &PodFacts) -> (ShapeIdx, Option<Text>) {
+        if let (Some(_), Some(named)) = (&facts.node, &facts.shape.node_name) {
+            let free = PodShape { node_name: None, ..PodShape::clone(&facts.shape) };
+            return (self.room.intern_shape(&Arc::new(free)), Some(named.clone()));
         }
+        // Mostly it is what it was: one comparison, and none where both are one copy.
+        let had = known.map(|pod| self.pods[pod].shape);
+        let same = had.filter(|shape| self.room.shape(*shape).facts == facts.shape);
+        (same.unwrap_or_else(|| self.room.intern_shape(&facts.shape)), None)
     }
 
     fn new_pod(&mut self, facts: &PodFacts, shape: ShapeIdx, gang: &Arc<GangRef>) -> PodIdx {

@@ -13,6 +13,7 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, Rank, Roles, Text,
 };
+use crate::model::lookup::Lookup;
 use crate::model::pod::{Pod, Takeover, by_number};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
@@ -100,7 +101,8 @@ impl ClusterState {
         if changes.rebuild || self.room.levels.is_empty() {
             self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
         }
-        if std::mem::take(&mut changes.rebuild) {
+        let rebuilt = std::mem::take(&mut changes.rebuild);
+        if rebuilt {
             self.rebuild_quota(std::mem::take(&mut changes.recharge));
             changes.dirty.extend(self.workloads.iter().map(|(index, _)| index));
         }
@@ -113,8 +115,10 @@ impl ClusterState {
                 return false;
             }
             new.extend(self.workloads[workload].name.is_empty().then_some(workload));
-            self.derive_identity(workload);
-            self.derive_queue(workload, changes);
+            match self.derive_identity(workload) || rebuilt {
+                true => self.derive_queue(workload, changes),
+                false => self.derive_same_queue(workload, changes),
+            }
             true
         });
         self.derive_names(&dirty);
@@ -149,6 +153,7 @@ impl ClusterState {
     /// counts is taken anew too.
     fn rebuild_quota(&mut self, recharge: bool) {
         self.classes.clear();
+        self.found_queues = Lookup::default();
         // All workloads are derived again: each keeps then what it may by the new rules.
         self.vacancies.clear();
         self.quota.rebuild(&self.facts, &self.policy, &mut self.room.resources);
@@ -199,10 +204,13 @@ impl ClusterState {
 
     /// Members in order; places kept for an owner's pods are made, taken over, or dropped.
     fn derive_members(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
-        let mut members = std::mem::take(&mut self.workloads[workload].members);
+        let members = std::mem::take(&mut self.workloads[workload].members);
         self.workloads[workload].dirty = false;
-        let (mut kept, mut real): (Vec<PodIdx>, Vec<PodIdx>) =
-            members.drain(..).partition(|pod| self.pods[*pod].kept());
+        let is_kept = |pod: &PodIdx| self.pods[*pod].kept();
+        let (mut kept, mut real): (Vec<PodIdx>, Vec<PodIdx>) = match members.iter().any(is_kept) {
+            true => members.into_iter().partition(is_kept),
+            false => (Vec::new(), members),
+        };
         kept.sort_by(|a, b| by_number(&self.pods[*a].name, &self.pods[*b].name));
         // Each bind of a large gang comes here: who only got a node stands where it did.
         if std::mem::take(&mut self.workloads[workload].unordered) {
@@ -477,16 +485,15 @@ impl ClusterState {
             self.turns.ended(&gone.full_name);
         }
         self.workload_by_id.remove(&gone.id);
-        let name = (gone.id.namespace.clone(), gone.name.clone());
-        if self.workload_by_name.get(&name) == Some(&workload) {
-            self.workload_by_name.remove(&name);
-        }
-        changes.gone.push((workload, gone.id.namespace, gone.name));
+        let name = (gone.id.namespace, gone.name);
+        self.workload_by_name.remove_if(&name, |named| *named == workload);
+        changes.gone.push((workload, name.0, name.1));
         true
     }
 
-    /// Everything that comes from the members and the owner by themselves.
-    pub(super) fn derive_identity(&mut self, workload: WorkloadIdx) {
+    /// Everything that comes from the members and the owner by themselves; whether it asks for
+    /// another queue than before.
+    pub(super) fn derive_identity(&mut self, workload: WorkloadIdx) -> bool {
         let owner = self.owner_of(workload).cloned();
         let entry = &self.workloads[workload];
         let members = entry.members.iter().map(|pod| &self.pods[*pod]);
@@ -542,15 +549,18 @@ impl ClusterState {
             || owner.as_ref().is_some_and(|owner| owner.never_preempts);
         let stays = active.iter().find_map(|pod| pod.stays);
         let requeued = owner.as_ref().and_then(|owner| owner.requeued.clone());
-        let done = if owner.is_some() { 0 } else { self.done(workload) };
+        let counts_ended = owner.is_none() && stated.is_some();
+        let done = if counts_ended { self.done(workload) } else { 0 };
         let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);
         let owner_uid = owner.map(|owner| owner.uid.clone());
         let entry = &mut self.workloads[workload];
+        let asks_anew = entry.wishes.queue != wishes.queue;
         entry.source = source.unwrap_or(GangSource::Job);
         (entry.sets, entry.uid, entry.created, entry.wishes) = (sets, uid, created, wishes);
         (entry.never_preempts, entry.stays) = (never, stays);
         (entry.min_member, entry.owner) = (min, owner_uid);
         requeued.iter().for_each(|note| entry.requeue.adopt(note));
+        asks_anew
     }
 
     /// Members of this run of a gang that ended well: they need no place any more.

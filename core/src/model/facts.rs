@@ -10,6 +10,9 @@ use crate::model::input::{
 };
 use crate::model::lookup::Lookup;
 
+/// The LocalQueue of work that names none.
+pub(super) static DEFAULT_QUEUE: LazyLock<Text> = LazyLock::new(|| "default".into());
+
 /// All queue objects, namespaces and levels.
 #[derive(Debug, Default)]
 pub struct QueueFacts {
@@ -69,9 +72,8 @@ impl QueueFacts {
         namespace: &Text,
         named: Option<&Text>,
     ) -> Option<&Arc<LocalQueueFacts>> {
-        static DEFAULT: LazyLock<Text> = LazyLock::new(|| "default".into());
-        let name = named.unwrap_or(&DEFAULT);
-        self.local_queue_of.get(&(namespace.clone(), name.clone()))
+        let name = named.unwrap_or(&DEFAULT_QUEUE);
+        self.local_queue_of.get_pair(namespace, name)
     }
 
     /// Takes a LocalQueue as it is now.

@@ -87,6 +87,10 @@ impl ClusterState {
         if !self.facts.deactivated.is_empty() && self.inactive(workload) {
             return Some(PreemptionReason::Deactivated);
         }
+        // A queue that stops anybody is none to be in.
+        if matches!(entry.queue, QueueRef::Queue(_)) {
+            return None;
+        }
         let named = entry.wishes.queue.as_ref();
         let local = self.facts.local_queue(&entry.id.namespace, named);
         if local.is_some_and(|local| local.stop == StopPolicy::HoldAndDrain) {

@@ -1,29 +1,36 @@
 //! A map that is asked by key and never walked.
 //!
-//! Keys are compared by a hash first and by themselves only where hashes are equal, so that a
-//! look-up among a hundred thousand names reads two of them instead of seventeen. The hash has a
-//! fixed seed and nothing depends on the order that it makes; names chosen to collide cost what
-//! an ordinary ordered map costs.
+//! Values stand by a hash of their key, and keys are compared by themselves only where hashes are
+//! equal, so that a look-up among a hundred thousand names reads numbers that lie side by side and
+//! one name instead of seventeen. The hash has a fixed seed and nothing depends on the order that
+//! it makes. Of keys with one hash the first stands there, the others in an ordinary ordered map:
+//! names chosen to collide cost what that costs.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::{Hash, Hasher};
 
 /// Values by key.
 #[derive(Debug)]
 pub struct Lookup<K, V> {
-    entries: BTreeMap<(u64, K), V>,
+    by_hash: BTreeMap<u64, (K, V)>,
+    /// Those whose hash another key had when they came.
+    others: BTreeMap<K, V>,
 }
 
 impl<K, V> Default for Lookup<K, V> {
     fn default() -> Lookup<K, V> {
-        Lookup { entries: BTreeMap::new() }
+        Lookup { by_hash: BTreeMap::new(), others: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Hash + Clone, V> Lookup<K, V> {
+impl<K: Ord + Hash, V> Lookup<K, V> {
     /// The value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
-        self.entries.get(&hashed(key))
+        match self.by_hash.get(&hash_of(key)) {
+            Some((known, value)) if known == key => Some(value),
+            _ => self.others.get(key),
+        }
     }
 
     /// Whether a key has a value.
@@ -33,19 +40,55 @@ impl<K: Ord + Hash + Clone, V> Lookup<K, V> {
 
     /// Sets the value of a key and returns the one before.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        self.entries.insert(hashed(&key), value)
+        if let Some(held) = self.others.get_mut(&key) {
+            return Some(std::mem::replace(held, value));
+        }
+        match self.by_hash.entry(hash_of(&key)) {
+            Entry::Vacant(free) => {
+                free.insert((key, value));
+                None
+            }
+            Entry::Occupied(mut held) if held.get().0 == key => {
+                Some(std::mem::replace(&mut held.get_mut().1, value))
+            }
+            Entry::Occupied(_) => self.others.insert(key, value),
+        }
     }
 
     /// Takes the value of a key out.
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        self.entries.remove(&hashed(key))
+        self.remove_if(key, |_| true)
+    }
+
+    /// Takes the value of a key out if it is such a one.
+    pub fn remove_if(&mut self, key: &K, such: impl FnOnce(&V) -> bool) -> Option<V> {
+        if let Entry::Occupied(held) = self.by_hash.entry(hash_of(key))
+            && held.get().0 == *key
+        {
+            return such(&held.get().1).then(|| held.remove().1);
+        }
+        match self.others.get(key).is_some_and(such) {
+            true => self.others.remove(key),
+            false => None,
+        }
     }
 }
 
-fn hashed<K: Hash + Clone>(key: &K) -> (u64, K) {
+impl<A: Ord + Hash + Clone, B: Ord + Hash + Clone, V> Lookup<(A, B), V> {
+    /// The value of a key by its halves: whoever has them by themselves need not put them together.
+    pub fn get_pair(&self, one: &A, other: &B) -> Option<&V> {
+        match self.by_hash.get(&hash_of(&(one, other))) {
+            Some(((a, b), value)) if (a, b) == (one, other) => Some(value),
+            _ if self.others.is_empty() => None,
+            _ => self.others.get(&(one.clone(), other.clone())),
+        }
+    }
+}
+
+fn hash_of<K: Hash>(key: &K) -> u64 {
     let mut hasher = Mixer::default();
     key.hash(&mut hasher);
-    (hasher.finish(), key.clone())
+    hasher.finish()
 }
 
 /// Eight bytes at a time, each mixed with those before by a multiplication whose halves are folded.
@@ -103,11 +146,11 @@ mod tests {
 
     #[test]
     fn hashes_of_like_names_differ() {
-        let name = |number: u32| hashed(&format!("team-{number}/train-{number}")).0;
+        let name = |number: u32| hash_of(&format!("team-{number}/train-{number}"));
         let mut hashes: Vec<u64> = (0..100_000).map(name).collect();
-        hashes.extend((0..100_000_u32).map(|number| hashed(&number).0));
-        hashes.push(hashed(&String::new()).0);
-        hashes.push(hashed(&"\0".to_owned()).0);
+        hashes.extend((0..100_000_u32).map(|number| hash_of(&number)));
+        hashes.push(hash_of(&String::new()));
+        hashes.push(hash_of(&"\0".to_owned()));
         let all = hashes.len();
         hashes.sort_unstable();
         hashes.dedup();
@@ -128,5 +171,33 @@ mod tests {
         assert_eq!(lookup.insert(Same(2), 'c'), Some('b'));
         assert_eq!((lookup.get(&Same(1)), lookup.get(&Same(2))), (Some(&'a'), Some(&'c')));
         assert_eq!((lookup.remove(&Same(1)), lookup.contains_key(&Same(1))), (Some('a'), false));
+        // The one that stays is found wherever it stands, and is there once.
+        assert_eq!((lookup.insert(Same(2), 'd'), lookup.insert(Same(3), 'e')), (Some('c'), None));
+        assert_eq!((lookup.get(&Same(2)), lookup.get(&Same(3))), (Some(&'d'), Some(&'e')));
+        assert_eq!(lookup.remove_if(&Same(2), |value| *value == 'c'), None);
+        assert_eq!(lookup.remove_if(&Same(2), |value| *value == 'd'), Some('d'));
+        assert_eq!((lookup.remove(&Same(2)), lookup.remove(&Same(3))), (None, Some('e')));
+    }
+
+    #[test]
+    fn a_pair_is_found_by_its_halves() {
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        struct Half(u32);
+        impl Hash for Half {
+            fn hash<H: Hasher>(&self, hasher: &mut H) {
+                hasher.write_u32(self.0 / 2);
+            }
+        }
+        let mut lookup = Lookup::default();
+        for number in 0..4 {
+            assert_eq!(lookup.insert((Half(number), Half(8)), number), None);
+        }
+        // Two of one hash each: the second of them does not stand by it.
+        for number in 0..4 {
+            assert_eq!(lookup.get_pair(&Half(number), &Half(8)), Some(&number));
+            assert_eq!(lookup.get(&(Half(number), Half(8))), Some(&number));
+        }
+        assert_eq!(lookup.get_pair(&Half(4), &Half(8)), None);
+        assert_eq!(lookup.get_pair(&Half(0), &Half(9)), None);
     }
 }

@@ -9,6 +9,7 @@ use capstan_topology::ResourceIdx;
 use crate::explain::quantity::USD_PER_HOUR;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
+use crate::model::facts::DEFAULT_QUEUE;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPolicy, Text};
 use crate::model::pod::Pod;
@@ -25,6 +26,23 @@ impl ClusterState {
     /// others now: they are looked at again.
     pub(super) fn derive_queue(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
         let queue = self.resolve_queue(workload);
+        self.derive_standing(workload, queue, changes);
+    }
+
+    /// The same where neither queue objects nor its wish changed: who was found to be in a queue
+    /// that works is in it still, unless a member says otherwise.
+    pub(super) fn derive_same_queue(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
+        match self.workloads[workload].queue {
+            QueueRef::Queue(queue) if self.held_by_members(workload).is_none() => {
+                let queue = QueueRef::Queue(queue);
+                debug_assert_eq!(self.resolve_queue(workload), queue, "no queue object changed");
+                self.derive_standing(workload, queue, changes);
+            }
+            _ => self.derive_queue(workload, changes),
+        }
+    }
+
+    fn derive_standing(&mut self, workload: WorkloadIdx, queue: QueueRef, changes: &mut Changes) {
         self.workloads[workload].cluster_queue = self.charged_queue(workload, &queue);
         let owner = self.owner_of(workload).map(|owner| owner.priority);
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
@@ -60,6 +78,16 @@ impl ClusterState {
         if let Some(why) = self.held_by_members(workload) {
             return QueueRef::Broken(why);
         }
+        let entry = &self.workloads[workload];
+        let name = entry.wishes.queue.as_ref().unwrap_or(&DEFAULT_QUEUE);
+        let known = self.found_queues.get_pair(&entry.id.namespace, name).copied();
+        let Some(known) = known else { return self.find_queue(workload) };
+        debug_assert_eq!(self.find_queue(workload), QueueRef::Queue(known), "no object changed");
+        QueueRef::Queue(known)
+    }
+
+    /// The queue of a workload by queue objects; it is remembered if it works.
+    fn find_queue(&mut self, workload: WorkloadIdx) -> QueueRef {
         let entry = &self.workloads[workload];
         let namespace = entry.id.namespace.clone();
         let named = entry.wishes.queue.as_ref();
@@ -98,7 +126,10 @@ impl ClusterState {
         let labels = self.facts.namespaces.get(&namespace).unwrap_or(&none);
         let selected = queue.namespaces.as_ref().is_some_and(|s| selects(s, labels));
         match selected {
-            true => QueueRef::Queue(index),
+            true => {
+                self.found_queues.insert((namespace, facts.name.clone()), index);
+                QueueRef::Queue(index)
+            }
             false => QueueRef::Broken(Reason::NamespaceNotSelected {
                 cluster_queue: name,
                 namespace,
@@ -183,9 +214,8 @@ impl ClusterState {
             if self.has_name(workload, &base) {
                 continue;
             }
-            let entry = &self.workloads[workload];
-            let key = (entry.id.namespace.clone(), base.clone());
-            match self.workload_by_name.get(&key).copied() {
+            let namespace = &self.workloads[workload].id.namespace;
+            match self.workload_by_name.get_pair(namespace, &base).copied() {
                 Some(holder) if holder != workload && self.workloads.get(holder).is_some() => {
                     for (workload, base) in taken {
                         let namespace = self.workloads[workload].id.namespace.clone();
@@ -195,7 +225,7 @@ impl ClusterState {
                 }
                 _ => {}
             }
-            self.workload_by_name.insert(key, workload);
+            self.workload_by_name.insert((namespace.clone(), base.clone()), workload);
             taken.push((workload, base));
         }
         for (workload, base) in taken {
@@ -210,8 +240,7 @@ impl ClusterState {
             return;
         }
         let entry = &self.workloads[workload];
-        let key = (entry.id.namespace.clone(), base.clone());
-        let holder = self.workload_by_name.get(&key).copied();
+        let holder = self.workload_by_name.get_pair(&entry.id.namespace, &base).copied();
         let holder = holder.filter(|h| *h != workload && self.workloads.get(*h).is_some());
         let rank = |w: WorkloadIdx| {
             let w = &self.workloads[w];
@@ -235,10 +264,10 @@ impl ClusterState {
 
     /// A free name with the source of a workload behind it, numbered if that is taken too.
     fn suffixed(&self, base: &str, workload: WorkloadIdx) -> Text {
-        let namespace = self.workloads[workload].id.namespace.clone();
+        let namespace = &self.workloads[workload].id.namespace;
         let plain = suffixed(base, self.workloads[workload].source);
         let taken = |name: &Text| {
-            let holder = self.workload_by_name.get(&(namespace.clone(), name.clone()));
+            let holder = self.workload_by_name.get_pair(namespace, name);
             let other = |h: &WorkloadIdx| {
                 let other = self.workloads.get(*h).filter(|_| *h != workload);
                 other.is_some_and(|o| {
@@ -268,12 +297,23 @@ impl ClusterState {
     /// Whether a workload has the plain name already, or that with its source behind it.
     fn has_name(&self, workload: WorkloadIdx, base: &Text) -> bool {
         let entry = &self.workloads[workload];
-        let key = (entry.id.namespace.clone(), entry.name.clone());
-        let holder = self.workload_by_name.get(&key).and_then(|held| self.workloads.get(*held));
-        let held = holder.is_some_and(|holder| {
+        if !is_name_of(&entry.name, base, entry.source) {
+            return false;
+        }
+        // Only runs of an owner share a name; who else has one is found by it.
+        let sure = !entry.name.is_empty() && !matches!(entry.id.key, GangKey::Owner(..));
+        debug_assert!(!sure || self.found_by_name(workload), "{} is not found", entry.full_name);
+        sure || self.found_by_name(workload)
+    }
+
+    /// Whether people who look for the name of a workload find it, or a later run of its owner.
+    fn found_by_name(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        let holder = self.workload_by_name.get_pair(&entry.id.namespace, &entry.name);
+        let holder = holder.and_then(|held| self.workloads.get(*held));
+        holder.is_some_and(|holder| {
             holder.id == entry.id || run_after(&holder.id.key, &entry.id.key) == Some(true)
-        });
-        held && is_name_of(&entry.name, base, entry.source)
+        })
     }
 
     /// The plain name: of the run before, if that is still there, else of the owner or the gang.
@@ -315,8 +355,7 @@ impl ClusterState {
             return;
         }
         self.renamed.push(workload);
-        if self.workload_by_name.get(&old) == Some(&workload) {
-            self.workload_by_name.remove(&old);
+        if self.workload_by_name.remove_if(&old, |named| *named == workload).is_some() {
             self.vacated.push(old);
         }
     }
@@ -416,7 +455,8 @@ pub fn is_name_of(name: &str, base: &str, source: GangSource) -> bool {
         let digits = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
         number.is_empty() || number.strip_prefix('-').is_some_and(digits)
     };
-    name == base || name.strip_prefix(&*suffixed(base, source)).is_some_and(behind)
+    let is_longer = || name.strip_prefix(&*suffixed(base, source)).is_some_and(behind);
+    name == base || name.len() > base.len() && is_longer()
 }
 
 fn suffixed(base: &str, source: GangSource) -> Text {

@@ -80,6 +80,9 @@ pub struct ClusterState {
     pub workload_by_id: Lookup<WorkloadId, WorkloadIdx>,
     /// Workloads by namespace and name.
     pub workload_by_name: Lookup<(Text, Text), WorkloadIdx>,
+    /// Queues that work, by the namespace and name of a LocalQueue through which work was found to
+    /// be in them since queue objects changed: at most one entry for each of those.
+    pub(super) found_queues: Lookup<(Text, Text), QueueIdx>,
     /// Names that workloads gave up for others since this was last looked at.
     pub vacated: Vec<(Text, Text)>,
     /// Workloads that have another name since this was last looked at.

@@ -59,6 +59,9 @@ impl ClusterState {
             return self.run_of(workload, size).done;
         }
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        if !members.clone().any(|pod| pod.phase == PodPhase::Succeeded) {
+            return Vec::new();
+        }
         let (mut ended, active): (Vec<&Pod>, Vec<&Pod>) = members.partition(|pod| !pod.active());
         let first = active.iter().map(|pod| pod.created).min();
         let last = ended.iter().map(|pod| pod.created).max();
