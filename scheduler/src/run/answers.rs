@@ -196,8 +196,8 @@ mod tests {
     fn while_one_answers_no_other_is_made() {
         let at = Instant::now();
         let (end, ended) = std::sync::mpsc::channel::<()>();
-        let mut questions = Questions::default();
-        questions.apart = Some(std::thread::spawn(move || _ = ended.recv()));
+        let apart = Some(std::thread::spawn(move || _ = ended.recv()));
+        let mut questions = Questions { apart, ..Questions::default() };
         questions.push(line("q").0);
         assert!(!questions.may_go_apart(at));
         assert_eq!(questions.patience(false, at), Some(GLANCE), "it is looked at again soon");

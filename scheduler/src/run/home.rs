@@ -131,7 +131,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_does_not_looks_where_capstan_is_installed() {
-        let rows: [(&[(u16, &str)], &str, usize); 4] = [
+        type Row<'a> = (&'a [(u16, &'a str)], &'a str, usize);
+        let rows: [Row<'_>; 4] = [
             (&[(200, INSTALLED_IN)], INSTALLED_IN, 1),
             (&[(200, "")], "desk", 1),
             (&[(403, "")], "desk", 1),

@@ -90,7 +90,7 @@ impl Life {
         let (pods, each) = (self.seed.between(1, 3), self.seed.between(1, 3));
         let priority = self.seed.between(0, 3) as i32;
         let [(gpu, _), (cpu, _)] = RESOURCES;
-        let resource = if self.seed.below(3) == 0 { cpu } else { gpu };
+        let resource = if self.seed.below(6) == 0 { cpu } else { gpu };
         let (shape, wishes) = (shape(&[(resource, each)]), in_queue(Some(queue)));
         if self.seed.below(3) == 0 {
             let mut facts = pod(&name, &shape, &wishes);
