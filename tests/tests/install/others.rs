@@ -161,7 +161,8 @@ fn spec(kind: Kind, template: &Value) -> Value {
         Kind::PaddleJob => json!({"paddleReplicaSpecs": role}),
         Kind::JaxJob => json!({"jaxReplicaSpecs": role}),
         Kind::MpiJob => json!({"mpiReplicaSpecs": role}),
-        Kind::RayJob => json!({"rayClusterSpec": head}),
+        // What KubeRay's own submitter asks, cpu and memory, the queue has no quota for.
+        Kind::RayJob => json!({"rayClusterSpec": head, "submissionMode": "HTTPMode"}),
         Kind::RayCluster => head,
         other => panic!("{other:?} cannot be suspended"),
     }
