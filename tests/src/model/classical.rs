@@ -38,6 +38,9 @@ pub struct Work {
     pub rests: bool,
     /// What it is charged to, and when it took that; `None`: it waits.
     pub held: Option<(Pair, Time)>,
+    /// How long its members have run, each counted by the share of its node that it uses: of those
+    /// who took what they hold at one time the one leaves first that loses least.
+    pub lost: i64,
 }
 
 impl Work {
@@ -401,7 +404,8 @@ impl Classical {
         }
         list.sort_by_key(|one| {
             let taken = one.work.held.as_ref().map(|(_, at)| *at);
-            (one.kind.rank(), one.work.priority, Reverse(taken), one.work.uid.clone())
+            let work = &one.work;
+            (one.kind.rank(), work.priority, Reverse(taken), work.lost, work.uid.clone())
         });
         list
     }
@@ -521,6 +525,7 @@ mod tests {
             created: Time(0),
             rests: false,
             held: None,
+            lost: 0,
         };
         let held = Some((waits.pair("second"), Time(0)));
         let low = Work { name: text("low"), priority: -1, held, ..waits.clone() };
@@ -567,6 +572,7 @@ mod tests {
             created: Time(0),
             rests: false,
             held: Some((pair.clone(), Time(0))),
+            lost: 0,
         };
         let mut held = vec![work("a1", 1, -1), work("b5", 1, -1)];
         held.extend(["b1", "b2", "b3", "b4"].map(|name| work(name, 1, 0)));

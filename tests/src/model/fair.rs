@@ -50,12 +50,13 @@ enum Strategy {
 }
 
 /// Place among all candidates.
-type Place = (bool, i32, Reverse<Option<Time>>, Text);
+type Place = (bool, i32, Reverse<Option<Time>>, i64, Text);
 
 /// Those of other queues than the preemptor's come first.
 fn order(candidate: &Work, own: &Text) -> Place {
     let taken = candidate.held.as_ref().map(|(_, at)| *at);
-    (candidate.queue == *own, candidate.priority, Reverse(taken), candidate.uid.clone())
+    let Work { priority, lost, uid, .. } = candidate;
+    (candidate.queue == *own, *priority, Reverse(taken), *lost, uid.clone())
 }
 
 struct Search<'a> {
@@ -320,6 +321,7 @@ mod tests {
             created: Time(0),
             rests: false,
             held: Some(((text(DEFAULT), text("cpu")), Time(0))),
+            lost: 0,
         }
     }
 

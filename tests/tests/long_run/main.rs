@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, CohortFacts, GangKey, Input, PodFacts, PodShape, StopPolicy,
-    Text, Weight,
+    BindingNote, ClusterQueueFacts, CohortFacts, GangKey, Input, OwnerFacts, PodFacts, PodShape,
+    StopPolicy, Text, Weight,
 };
 use capstan_core::policy::{FairSharing, Policy};
 use capstan_core::time::{Span, Time};
@@ -48,7 +48,7 @@ const KINDS: [Option<FairSharing>; 4] = [
 const LIVES: [[u64; 4]; 4] = [
     [1_001, 1_002, 1_003, 1_004],
     [1_000, 1_001, 1_002, 1_003],
-    [1_001, 1_002, 1_003, 1_005],
+    [1_000, 1_001, 1_002, 1_003],
     [1_000, 1_001, 1_002, 1_005],
 ];
 /// None, a light one, the usual one and a heavy one.
@@ -61,6 +61,8 @@ const COHORTS: [&str; 4] = ["left", "right", "root", "far"];
 const FLAVORS: [&str; 2] = ["first", "second"];
 /// What work asks for, and how much of it a queue or cohort owns of one flavor at most.
 const RESOURCES: [(&str, i64); 2] = [(GPU, 8), ("cpu", 4)];
+/// What a node has of each resource: always more than is asked.
+const NODE: i64 = 100_000;
 /// Rounds after which a change must have come to rest.
 const ROUNDS_MAX: usize = 200;
 /// Workloads at a time, at most.
@@ -146,6 +148,11 @@ fn asked(shape: &PodShape) -> (&Text, i64) {
     (resource, *each)
 }
 
+/// Whether a pod is one of an owner's.
+fn is_of(owner: &OwnerFacts, pod: &PodFacts) -> bool {
+    matches!(&pod.gang.key, GangKey::Owner(uid, _) if *uid == owner.uid)
+}
+
 impl Life {
     fn new(seed: u64, fair: Option<FairSharing>) -> Life {
         let mut life = Life {
@@ -168,7 +175,7 @@ impl Life {
         let policy = Policy { rounds_max: 1, fair_sharing: fair, ..Policy::default() };
         life.tell(Input::Policy(Arc::new(policy)));
         for name in FLAVORS {
-            let has = [GPU, "cpu", "pods"].map(|resource| (resource, 100_000));
+            let has = [GPU, "cpu", "pods"].map(|resource| (resource, NODE));
             let mut facts = node(&format!("node-{name}"), &has);
             facts.labels.insert(text("kind"), text(name));
             life.tell(Input::Node(facts.into()));
@@ -235,6 +242,7 @@ impl Life {
                 created: owner.created,
                 rests: self.rests(&owner.name),
                 held: admitted.and_then(|admitted| note(admitted, resource)),
+                lost: self.lost(|pod| is_of(owner, pod)),
             });
         }
         let lone = |pod: &&PodFacts| matches!(pod.gang.key, GangKey::Pod(_));
@@ -250,9 +258,19 @@ impl Life {
                 created: pod.created,
                 rests: self.rests(&pod.name),
                 held: pod.binding.as_deref().and_then(|binding| note(binding, resource)),
+                lost: self.lost(|other| other.uid == pod.uid),
             });
         }
         found
+    }
+
+    /// How long such pods have run, each counted by the share of its node that it uses.
+    fn lost(&self, such: impl Fn(&PodFacts) -> bool) -> i64 {
+        let ran = |pod: &PodFacts| {
+            let ran = self.stage.now.since(pod.bound_at?);
+            Some(ran.0 * asked(&pod.shape).1 / NODE)
+        };
+        self.stage.pods.values().filter(|pod| such(pod)).filter_map(ran).sum()
     }
 
     /// Whether work had so many turns of late that it stops nobody to borrow.

@@ -138,3 +138,20 @@ fn who_rests_takes_its_place_in_its_queue_within_what_that_owns() {
         assert_eq!(runs(&mut stage), names(&["tired"]), "its queue owns all of it");
     }
 }
+
+/// Seed 1000 by final shares, step 2846: of two of one priority that took what they hold at one
+/// time the one leaves by which less is lost, whatever their uids.
+#[test]
+fn of_those_who_began_together_who_loses_less_leaves() {
+    for fair in [None, Some(FairSharing::FinalShare)] {
+        for (large, small) in [("x", "y"), ("y", "x")] {
+            let mut stage = stage(fair, &[("a", 0), ("b", 6)]);
+            for (name, gpus) in [(large, 4), (small, 2)] {
+                stage.add([Input::Owner(one(name, "a", gpus, (100, 0)))]);
+            }
+            assert_eq!(runs(&mut stage), names(&[large, small]));
+            stage.add([Input::Owner(one("owns", "b", 2, (200, 0)))]);
+            assert_eq!(runs(&mut stage), names(&[large, "owns"]), "{fair:?}");
+        }
+    }
+}
