@@ -58,6 +58,8 @@ fn a_capstan_of_another_name_touches_no_workload_of_ours() {
     submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "held", 4) }]);
     submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "runs", 2) }]);
     wait_for(&cluster, "pods", "both run", |pods| running(pods, |_| true) == 6);
+    // What is shown of them comes after that, in its own time.
+    wait_for(&cluster, "workloads.capstan.sh", "both are shown", |all| all.len() == 2);
     let hold = json!({"spec": {"active": false}}).to_string();
     let words = ["patch", "wl", "held", "--type", "merge", "-p", &hold];
     cluster.kubectl(&words).expect("patched");

@@ -9,10 +9,6 @@ use capstan_tests::cluster::{History, Pods, Seen};
 /// How a gang fared: its members that are bound and did not fail are what stands of it.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    /// When its first member was bound.
-    pub first: Duration,
-    /// When all of them were for the first time.
-    pub whole: Option<Duration>,
     /// Every time in which some of it stood and not all.
     pub in_part: Vec<InPart>,
 }
@@ -104,8 +100,7 @@ impl Tally {
                 self.complete.insert((*gang).to_owned(), at);
             }
             if *stand > 0 && !self.found.contains_key(*gang) {
-                let new = Begun { first: at, whole: None, in_part: Vec::new() };
-                self.found.insert((*gang).to_owned(), new);
+                self.found.insert((*gang).to_owned(), Begun { in_part: Vec::new() });
             }
         }
         for (gang, begun) in &mut self.found {
@@ -118,9 +113,6 @@ impl Tally {
 impl Begun {
     /// So many members stand, of so many; since when all of them are there.
     fn stands(&mut self, at: Duration, stand: usize, size: usize, complete: Option<Duration>) {
-        if stand >= size {
-            self.whole.get_or_insert(at);
-        }
         let in_part = (1..size).contains(&stand);
         match self.in_part.last_mut().filter(|it| it.ended.is_none()) {
             None if in_part => self.in_part.push(InPart { since: at, complete, ended: None }),

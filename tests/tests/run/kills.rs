@@ -9,13 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use capstan_tests::cluster::{
-    Audited, Capstan, ControlPlane, GpuNodes, History, Options, Order, Seen, eventually, is_true,
+    Audited, Capstan, ControlPlane, GpuNodes, History, Options, Order, Pods, Seen, eventually,
+    is_true,
 };
 use capstan_tests::seed::Seed;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::judge::{self, Away, Begun};
+use crate::judge::{self, Away};
 use crate::scene::{Job, SOON, cluster_with, names, submit, wait_for};
 
 /// One queue with less quota than there is room.
@@ -223,7 +224,7 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
         if settled {
             until_still(&history);
         }
-        let before = judge::gangs(&history, SIZE);
+        let before = history.now();
         let from = history.look(|pods| bound(pods.values()));
         let mut capstan = cluster.capstan(&format!("killed-{kill}"), ALONE).expect("started");
         capstan.wait_until(&cluster, "leading").expect("it read the cluster");
@@ -233,7 +234,7 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
         capstan.process.kill();
         left = history.time();
         if settled {
-            begun_before_come_first(&before, &judge::gangs(&history, SIZE));
+            begun_before_come_first(&before, &history);
         }
     }
     let mut last = cluster.capstan("capstan-last", ALONE).expect("started");
@@ -245,15 +246,28 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
     bound_once(&cluster.audited().expect("the audit log"), 6);
 }
 
-/// Gangs that were in part when it began are whole before any other begins.
-fn begun_before_come_first(before: &BTreeMap<String, Begun>, after: &BTreeMap<String, Begun>) {
-    let new = after.iter().filter(|(gang, _)| !before.contains_key(*gang));
-    let Some((new, first)) = new.min_by_key(|(_, begun)| begun.first) else { return };
-    for (gang, begun) in before.iter().filter(|(_, begun)| begun.whole.is_none()) {
-        let whole = after[gang].whole;
-        let in_time = whole.is_some_and(|whole| whole <= first.first);
-        assert!(in_time, "{gang} was begun before ({begun:?}), whole {whole:?}: {new} {first:?}");
-    }
+/// When the first gang begins that was not begun before, none is in part of which any runs that was
+/// bound before. Not so where all that was bound of it had ended by then: nothing of it runs any
+/// more, and what is left waits in the queue with everybody else.
+fn begun_before_come_first(before: &Pods, history: &History) {
+    let begun: BTreeSet<&str> = bound_of(before).map(|(_, pod)| &*pod.gang).collect();
+    let mut others = false;
+    history.replay(|at, pods| {
+        if others || bound_of(pods).all(|(_, pod)| begun.contains(&*pod.gang)) {
+            return;
+        }
+        others = true;
+        let stands = |uid: &str| bound_of(before).any(|(known, _)| known == uid);
+        for (_, pod) in bound_of(pods).filter(|(uid, pod)| pod.holds() && stands(uid)) {
+            let bound = bound_of(pods).filter(|(_, other)| other.gang == pod.gang).count();
+            assert!(bound >= SIZE, "{bound} of {} are, as another begins after {at:?}", pod.gang);
+        }
+    });
+}
+
+/// Pods that were ever bound, by uid.
+fn bound_of(pods: &Pods) -> impl Iterator<Item = (&str, &Seen)> {
+    pods.iter().filter(|(_, pod)| pod.node.is_some()).map(|(uid, pod)| (&**uid, pod))
 }
 
 /// Waits for the end of all of so many jobs.
