@@ -1,5 +1,7 @@
 //! Objects, and members, that somebody deletes.
 
+use std::collections::BTreeSet;
+
 use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::WorkloadDetails;
 use capstan_core::model::input::GangSource;
@@ -191,6 +193,8 @@ fn a_bare_gang_whose_pods_all_vanish_together_stays_held() {
     assert_eq!(owners(&api), 0, "it goes with nobody");
     plan.gone(at(4_000), &name("g"));
     assert_eq!(api.work(&mut plan, at(5_000)), 0);
+    plan.standing(at(5_500), BTreeSet::new());
+    assert_eq!(api.work(&mut plan, at(5_500)), 0, "nor because all names are compared now");
     plan.workload(at(6_000), held(&["c", "d"]));
     api.work(&mut plan, at(20_000));
     assert!(!api.workload("g").spec.active && owners(&api) == 0);
