@@ -105,12 +105,20 @@ fn owners(details: &WorkloadDetails) -> Vec<OwnerReference> {
     }
 }
 
-/// Whether it keeps the work from running: it says so, or the engine saw that it does.
+/// Whether the pods of a group without an owner are being stopped because it may not run: its
+/// object has to let go of them while they are there.
+pub(super) fn lets_go(details: &WorkloadDetails) -> bool {
+    let why = details.view.preempted.as_ref().map(|stop| stop.reason.as_str());
+    let bare = details.group.is_some() && details.owner.is_none();
+    bare && details.view.state == State::Evicting && why == Some("Deactivated")
+}
+
+/// Whether an object keeps a group without an owner from running: it says so, or the engine saw
+/// that it does.
 fn holds_back(shown: &Compared, details: &WorkloadDetails) -> bool {
-    let view = &details.view;
-    let why = view.preempted.as_ref().map(|stop| stop.reason.as_str());
-    let stops = view.state == State::Evicting && why == Some("Deactivated");
-    !shown.spec.active || stops || matches!(view.reason, Some(Reason::Deactivated { .. }))
+    let bare = details.group.is_some() && details.owner.is_none();
+    let seen = matches!(details.view.reason, Some(Reason::Deactivated { .. }));
+    bare && (!shown.spec.active || seen) || lets_go(details)
 }
 
 /// Who it should go with, where it is to be said anew: its owner is another, or no more than half
@@ -120,7 +128,7 @@ fn holds_back(shown: &Compared, details: &WorkloadDetails) -> bool {
 /// What holds a group goes with nobody: its pods are stopped all at once, and who makes them again
 /// would find the hold gone with them. Nobody else deletes it then; we do once its work is gone.
 fn owners_anew(shown: &Compared, details: &WorkloadDetails) -> Option<Vec<OwnerReference>> {
-    if details.group.is_some() && details.owner.is_none() && holds_back(shown, details) {
+    if holds_back(shown, details) {
         return (!shown.owners.is_empty()).then(Vec::new);
     }
     let wanted = owners(details);
