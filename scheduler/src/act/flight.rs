@@ -15,6 +15,10 @@ use super::queue::Shared;
 use super::{Answer, bind, claims, deactivate, evict, owner, tolerate, volumes};
 use crate::client::REQUEST_TIMEOUT;
 
+/// The longest pause that a server may ask for: an effect in doubt is not left so for as long as
+/// whatever stands in the server's place may say.
+const ASKED_MAX: Duration = Duration::from_secs(60);
+
 /// An effect that was taken on.
 pub(super) struct Flight {
     pub(super) effect: Effect,
@@ -130,7 +134,8 @@ impl Flight {
         let limits = &shared.limits;
         let full = limits.first_pause.saturating_mul(doubled).min(limits.longest_pause);
         let spread = u32::try_from(self.effect.id.0.wrapping_mul(37) % 64).expect("below 64");
-        after.unwrap_or_default().max(full / 2) + full / 2 * spread / 64
+        let asked = after.unwrap_or_default().min(ASKED_MAX);
+        asked.max(full / 2) + full / 2 * spread / 64
     }
 }
 

@@ -127,7 +127,7 @@ pub struct Limits {
     pub in_flight: usize,
     /// Pause after a first failure; it doubles each time.
     pub first_pause: Duration,
-    /// Longest pause, unless the server asks for a longer one.
+    /// Longest pause, unless the server asks for a longer one, of up to a minute.
     pub longest_pause: Duration,
 }
 

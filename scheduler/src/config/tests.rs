@@ -286,6 +286,17 @@ fn devices_have_as_long_as_the_configuration_says() {
 }
 
 #[test]
+fn a_lease_is_renewed_with_pauses() {
+    for period in ["0s", "0ms"] {
+        let text = format!("{HEAD}leaderElection: {{retryPeriod: {period}}}\n");
+        let complaints = complaints(&text);
+        let told = "leaderElection.retryPeriod: must be a millisecond or more";
+        assert!(complaints.len() == 1 && complaints[0].contains(told), "{complaints:?}");
+    }
+    good("leaderElection: {retryPeriod: 500ms}\n");
+}
+
+#[test]
 fn pods_come_up_as_kueue_has_it() {
     let ready = |fields: &str| good(&format!("waitForPodsReady: {{{fields}}}\n")).policy.pods_ready;
     let requeuing = Requeuing {

@@ -199,7 +199,7 @@ fn gates_of(file: &CapstanConfiguration, rules: &mut RuleArgs, errors: &mut Vec<
         gates.get(gates::TOLERATION_COMPARISON).copied().unwrap_or(all_alpha);
 }
 
-/// Durations below zero, and leases that could never be renewed in time.
+/// Durations below zero, and leases that could never be renewed in time, or would be without pause.
 fn durations(file: &CapstanConfiguration, errors: &mut Vec<Finding>) {
     let election = &file.leader_election;
     let ready = file.wait_for_pods_ready.as_ref();
@@ -234,6 +234,10 @@ fn durations(file: &CapstanConfiguration, errors: &mut Vec<Finding>) {
     if renew <= retry {
         let problem = "must be longer than retryPeriod";
         errors.push(("leaderElection.renewDeadline".to_owned(), problem.to_owned()));
+    }
+    if retry == 0 {
+        let problem = "must be a millisecond or more";
+        errors.push(("leaderElection.retryPeriod".to_owned(), problem.to_owned()));
     }
 }
 

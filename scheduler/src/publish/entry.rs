@@ -164,10 +164,12 @@ pub(super) fn shown_workload(entry: &Entry) -> Option<&ShownWorkload> {
 pub(super) const RANKS: usize = 4;
 
 /// What is written first: what people wait for, then what merely follows. An object that shows
-/// nothing yet is made whole before another is made.
+/// nothing yet is made whole before another is made, and one that is to outlive its pods is written
+/// while they are there.
 pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
     match (key, &entry.wanted, &entry.shown) {
         (_, Some(Wanted::Gone(_)), _) => 3,
+        (Key::Workload(_), Some(Wanted::Workload(it)), Some(_)) if workload::lets_go(it) => 0,
         (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.bare() => 0,
         (Key::Workload(_), _, None) => 1,
         (Key::Pod(_), ..) => 1,

@@ -196,11 +196,13 @@ impl Plan {
         self.standing = (!self.listed).then_some(names);
     }
 
-    /// An object that no workload stands for goes, unless one was told of since. One that does not
-    /// say that it is ours stays: the garbage collector deletes it when its owners are gone.
+    /// An object that no workload stands for goes, unless one was told of since, or it goes anyway
+    /// if nobody comes back. One that does not say that it is ours stays: the garbage collector
+    /// deletes it when its owners are gone.
     fn stray(&mut self, now: Time, key: Key) {
         let entry = self.entries.get(&key);
-        if matches!(entry.and_then(|entry| entry.wanted.as_ref()), Some(Wanted::Workload(_))) {
+        let wanted = entry.and_then(|entry| entry.wanted.as_ref());
+        if matches!(wanted, Some(Wanted::Workload(_) | Wanted::Gone(_))) {
             return;
         }
         if let (Key::Workload(name), Some(shown)) = (&key, entry.and_then(shown_workload))

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use capstan_core::explain::quantity::price;
+use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::{PodSetView, WorkloadDetails, WorkloadView};
 use capstan_core::model::input::{GangSource, OwnerEnd};
 use capstan_core::plan::{Preemption, PreemptionReason, State};
@@ -83,7 +84,7 @@ fn queue_label(spec: &WorkloadSpec) -> Option<String> {
 }
 
 /// Who it goes with: its owner, else the first of its pods. It stays while one of those named is
-/// there, so that a hold outlives a member that is replaced.
+/// there.
 fn owners(details: &WorkloadDetails) -> Vec<OwnerReference> {
     let owner = |api_version: String, kind: &str, name: &str, uid: &str| OwnerReference {
         api_version,
@@ -104,10 +105,32 @@ fn owners(details: &WorkloadDetails) -> Vec<OwnerReference> {
     }
 }
 
+/// Whether the pods of a group without an owner are being stopped because it may not run: its
+/// object has to let go of them while they are there.
+pub(super) fn lets_go(details: &WorkloadDetails) -> bool {
+    let why = details.view.preempted.as_ref().map(|stop| stop.reason.as_str());
+    let bare = details.group.is_some() && details.owner.is_none();
+    bare && details.view.state == State::Evicting && why == Some("Deactivated")
+}
+
+/// Whether an object keeps a group without an owner from running: it says so, or the engine saw
+/// that it does.
+fn holds_back(shown: &Compared, details: &WorkloadDetails) -> bool {
+    let bare = details.group.is_some() && details.owner.is_none();
+    let seen = matches!(details.view.reason, Some(Reason::Deactivated { .. }));
+    bare && (!shown.spec.active || seen) || lets_go(details)
+}
+
 /// Who it should go with, where it is to be said anew: its owner is another, or no more than half
 /// of the pods that could be named are. Pods come and go, and none of them is worth a write, unless
 /// the work is held: that would end with the last that is named.
+///
+/// What holds a group goes with nobody: its pods are stopped all at once, and who makes them again
+/// would find the hold gone with them. Nobody else deletes it then; we do once its work is gone.
 fn owners_anew(shown: &Compared, details: &WorkloadDetails) -> Option<Vec<OwnerReference>> {
+    if holds_back(shown, details) {
+        return (!shown.owners.is_empty()).then(Vec::new);
+    }
     let wanted = owners(details);
     let named = wanted.iter().filter(|owner| shown.owners.contains(&owner.uid)).count();
     let few = named <= wanted.len() / 2 || !shown.spec.active;
@@ -521,6 +544,8 @@ pub fn object_patch(
         meta.insert("labels".to_owned(), Value::Object(labels));
     }
     if let Some(owners) = owners {
+        // None is said by their absence.
+        let owners = Some(owners).filter(|owners| !owners.is_empty());
         meta.insert("ownerReferences".to_owned(), json!(owners));
     }
     if patch.is_empty() && meta.is_empty() {

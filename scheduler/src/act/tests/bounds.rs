@@ -111,6 +111,18 @@ async fn one_that_pauses_holds_nobody_up() {
     assert_eq!(bench.answers().await.len(), 2);
 }
 
+/// As whatever stands before a server that is being updated may answer.
+#[tokio::test(start_paused = true)]
+async fn one_in_doubt_that_is_to_come_back_tomorrow_comes_back_in_a_minute() {
+    let server = Server::with(&[pod("p")]).faults(&[Fault::Instead(503, 86_400)]);
+    let bench = Bench::alone(&server);
+    let start = Instant::now();
+    bench.executor.dispatch(vec![effect(0, bind("p"))]);
+    let answers = bench.answers().await;
+    assert_eq!((answers.len(), &answers[0].result), (1, &EffectResult::Done));
+    assert_eq!((server.log().len(), start.elapsed().as_secs()), (3, 60), "asked, looked, bound");
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_waited_long_for_its_turn_has_all_of_its_time_then() {
     let server = Server::with(&[pod("p"), pod("q")]).faults(&[Fault::Hangs; 9]);

@@ -1,14 +1,16 @@
 //! What is written while effects are carried out.
 
-use capstan_core::plan::State;
+use capstan_core::model::input::GangSource;
+use capstan_core::plan::{Preemption, PreemptionReason, State};
 
 use serde_json::json;
 
-use super::{Api, BORN, OURS, at, gang, name, queue_view};
+use super::{Api, BORN, OURS, at, gang, name, queue_view, ready};
 use crate::publish::entry::{Key, Write};
 use crate::publish::plan::{COMES_BACK, Plan};
 use crate::publish::rates::{LATE, Limits};
 use crate::publish::shown::ShownWorkload;
+use crate::render::fixture;
 
 #[test]
 fn beside_effects_little_is_written_and_what_changes_meanwhile_is_written_once() {
@@ -102,4 +104,23 @@ fn four_jobs_a_second_without_end_starve_nobody() {
     let runs = |n: i64| api.status(&format!("j{n}")).state == "Running";
     let behind: Vec<i64> = (0..4 * (150 - 2) - patience / 250).filter(|n| !runs(*n)).collect();
     assert!(behind.is_empty(), "{behind:?}");
+}
+
+#[test]
+fn what_is_to_outlive_the_pods_of_a_bare_gang_waits_for_no_effect() {
+    let mut bare = gang(State::Running);
+    (bare.owner, bare.source, bare.group) = (None, GangSource::CapstanGang, Some("g".into()));
+    for (reason, writes) in [(PreemptionReason::Priority, 0), (PreemptionReason::Deactivated, 1)] {
+        let (mut plan, mut api) = ready();
+        plan.workload(at(0), bare.clone());
+        api.work(&mut plan, at(0));
+        let mut stopped = bare.clone();
+        stopped.view.state = State::Evicting;
+        stopped.view.preempted = Some(Preemption { reason, ..fixture::preemption() });
+        plan.acts(at(10_000));
+        plan.workload(at(10_000), stopped);
+        assert_eq!(api.work(&mut plan, at(10_000)), writes, "{reason:?}");
+        let named = api.workload("g").metadata.owner_references.unwrap_or_default().len();
+        assert_eq!(named, 1 - writes, "{reason:?}");
+    }
 }

@@ -1,14 +1,19 @@
 //! Objects, and members, that somebody deletes.
 
+use std::collections::BTreeSet;
+
+use capstan_core::explain::reason::Reason;
+use capstan_core::explain::view::WorkloadDetails;
 use capstan_core::model::input::GangSource;
-use capstan_core::plan::State;
-use serde_json::json;
+use capstan_core::plan::{Preemption, PreemptionReason, State};
+use serde_json::{Value, json};
 
 use super::{Api, OURS, at, gang, name, pod, ready};
 use crate::publish::entry::{Answer, Key, Shown, Write};
 use crate::publish::plan::EVERY;
 use crate::publish::shown::Compared;
 use crate::publish::workload;
+use crate::render::fixture;
 
 #[test]
 fn a_workload_that_somebody_deleted_is_made_again() {
@@ -98,43 +103,108 @@ fn members_that_are_lacking_are_counted() {
     assert_eq!(api.status("g").pods, "2/3", "of three that must run together");
 }
 
+/// A gang without an owner, of these pods.
+fn bare(pods: &[&str]) -> WorkloadDetails {
+    let mut details = gang(State::Queued);
+    (details.owner, details.source) = (None, GangSource::KueueGroup);
+    details.group = Some("g".into());
+    details.first_pods = pods.iter().map(|name| pod(name)).collect();
+    details
+}
+
+fn uids(pods: &[&str]) -> Vec<String> {
+    pods.iter().map(|name| format!("uid-{name}")).collect()
+}
+
+/// Who an object that names these pods, active or not, is to name instead.
+fn named_anew(active: bool, shown: &[&str], details: &WorkloadDetails) -> Option<Vec<String>> {
+    let mut spec = workload::spec(None, details);
+    spec.active = active;
+    let shown = Compared { owners: uids(shown), spec, ..Compared::default() };
+    let patch = workload::object_patch(None, &shown, details, OURS).unwrap_or_default();
+    assert!(patch["spec"].is_null(), "who held it meant whoever is in it: {patch}");
+    let said = patch["metadata"].get("ownerReferences")?;
+    let uid = |owner: &Value| owner["uid"].as_str().expect("a uid").to_owned();
+    Some(said.as_array().into_iter().flatten().map(uid).collect())
+}
+
 #[test]
-fn a_bare_gang_goes_with_the_last_of_its_pods() {
-    let bare = |pods: &[&str]| {
-        let mut details = gang(State::Queued);
-        (details.owner, details.source) = (None, GangSource::KueueGroup);
-        details.first_pods = pods.iter().map(|name| pod(name)).collect();
-        details
-    };
-    let uids = |pods: &[&str]| pods.iter().map(|name| format!("uid-{name}")).collect::<Vec<_>>();
+fn a_bare_gang_goes_with_the_last_of_its_pods_and_what_holds_it_with_nobody() {
     let object = workload::object(&bare(&["a", "b", "c"]), OURS);
     let owners = object.metadata.owner_references.expect("its pods");
     let named: Vec<String> = owners.iter().map(|owner| owner.uid.clone()).collect();
     assert_eq!(named, uids(&["a", "b", "c"]));
     assert!(owners.iter().all(|it| it.kind == "Pod" && it.controller.is_none()), "{owners:?}");
 
-    // Whether it is held, who is named, who is there, and whether that is said anew.
-    let rows: [(bool, &[&str], &[&str], bool); 9] = [
-        (false, &[], &["a"], true),
-        (false, &["a"], &["a", "b", "c", "d"], true),
-        (false, &["a", "b"], &["b"], false),
-        (false, &["a", "b"], &["b", "c"], true),
-        (false, &["a", "b", "c"], &["b", "c", "d"], false),
-        (true, &["a", "b", "c"], &["b", "c", "d"], true),
-        (true, &["a", "b", "c"], &["b", "c"], false),
-        (true, &["a", "b", "c"], &["c", "d", "e"], true),
-        (true, &["a"], &[], false),
+    // Whether it is active, who is named, who is there, and who is named anew.
+    type Row<'a> = (bool, &'a [&'a str], &'a [&'a str], Option<&'a [&'a str]>);
+    let rows: [Row<'_>; 9] = [
+        (true, &[], &["a"], Some(&["a"])),
+        (true, &["a"], &["a", "b", "c", "d"], Some(&["a", "b", "c", "d"])),
+        (true, &["a", "b"], &["b"], None),
+        (true, &["a", "b"], &["b", "c"], Some(&["b", "c"])),
+        (true, &["a", "b", "c"], &["b", "c", "d"], None),
+        (false, &["a", "b", "c"], &["a", "b", "c"], Some(&[])),
+        (false, &["a", "b", "c"], &["c", "d", "e"], Some(&[])),
+        (false, &["a"], &[], Some(&[])),
+        (false, &[], &["c", "d", "e"], None),
     ];
-    for (held, shown, there, anew) in rows {
-        let details = bare(there);
-        let mut spec = workload::spec(None, &details);
-        spec.active = !held;
-        let shown = Compared { owners: uids(shown), spec, ..Compared::default() };
-        let patch = workload::object_patch(None, &shown, &details, OURS).unwrap_or_default();
-        let said = patch["metadata"]["ownerReferences"].as_array();
-        let said = said.map(|all| all.iter().map(|it| it["uid"].clone()).collect::<Vec<_>>());
-        let want = anew.then(|| uids(there).into_iter().map(|uid| json!(uid)).collect::<Vec<_>>());
-        assert_eq!(said, want, "{shown:?}: {there:?}");
-        assert!(patch["spec"].is_null(), "who held it meant whoever is in it: {patch}");
+    for (active, shown, there, want) in rows {
+        let said = named_anew(active, shown, &bare(there));
+        assert_eq!(said, want.map(uids), "{active} {shown:?}: {there:?}");
     }
+    // A pod of its own that is made anew is not the one that was held.
+    let mut alone = bare(&["b"]);
+    (alone.lone, alone.group, alone.source) = (true, None, GangSource::Pod);
+    assert_eq!(named_anew(false, &["a"], &alone), Some(uids(&["b"])));
+}
+
+#[test]
+fn what_holds_a_bare_gang_goes_with_nobody_before_its_pods_are_stopped() {
+    let mut waits = bare(&["a", "b"]);
+    waits.view.reason = Some(Reason::Deactivated { workload: "ns/g".into() });
+    assert_eq!(named_anew(true, &["a", "b"], &waits), Some(Vec::new()));
+    let stopped = |reason| {
+        let mut stopped = bare(&["a", "b"]);
+        stopped.view.state = State::Evicting;
+        stopped.view.preempted = Some(Preemption { reason, ..fixture::preemption() });
+        named_anew(true, &["a", "b"], &stopped)
+    };
+    assert_eq!(stopped(PreemptionReason::Deactivated), Some(Vec::new()));
+    assert_eq!(stopped(PreemptionReason::Priority), None);
+}
+
+#[test]
+fn a_bare_gang_whose_pods_all_vanish_together_stays_held() {
+    let (mut plan, mut api) = ready();
+    let key = Key::Workload(name("g"));
+    plan.workload(at(0), bare(&["a", "b"]));
+    api.work(&mut plan, at(0));
+    let owners = |api: &Api| api.workload("g").metadata.owner_references.unwrap_or_default().len();
+    assert_eq!(owners(&api), 2);
+    api.objects.get_mut(&key).expect("it was made")["spec"]["active"] = json!(false);
+    let held = |pods: &[&str]| {
+        let mut held = bare(pods);
+        held.view.reason = Some(Reason::Deactivated { workload: "ns/g".into() });
+        held
+    };
+    plan.workload(at(2_000), held(&["a", "b"]));
+    api.work(&mut plan, at(2_000));
+    assert_eq!(owners(&api), 0, "it goes with nobody");
+    plan.gone(at(4_000), &name("g"));
+    assert_eq!(api.work(&mut plan, at(5_000)), 0);
+    plan.standing(at(5_500), BTreeSet::new());
+    assert_eq!(api.work(&mut plan, at(5_500)), 0, "nor because all names are compared now");
+    plan.workload(at(6_000), held(&["c", "d"]));
+    api.work(&mut plan, at(20_000));
+    assert!(!api.workload("g").spec.active && owners(&api) == 0);
+    // Without a hold it goes with those that are there; without work it goes.
+    api.objects.get_mut(&key).expect("it is there")["spec"]["active"] = json!(true);
+    plan.listed(at(30_000), [api.listed("g")]);
+    plan.workload(at(30_000), bare(&["c", "d"]));
+    api.work(&mut plan, at(30_000));
+    assert_eq!(owners(&api), 2);
+    plan.gone(at(40_000), &name("g"));
+    api.work(&mut plan, at(50_000));
+    assert!(api.objects.is_empty());
 }
