@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
     Allocation, Answer, ClaimSpec, DeviceCount, Input, NodeSelector, NodeSelectorTerm, Operator,
     PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Price, PriceSource, Reach, Requirement,
@@ -190,6 +191,24 @@ fn a_shared_claim_that_no_node_has_room_beside_keeps_the_gang_waiting() {
     let output = engine.step(Time(1), inputs);
     assert_eq!((granted(&output).len(), binds(&output).len()), (0, 0));
     engine.recount();
+}
+
+#[test]
+fn more_users_than_a_claim_can_have_never_start_together() {
+    let node = Input::Node(facts::node("b", &[("cpu", 1_000_000), ("pods", 1_000)]).into());
+    let ground = [namespace(), node, slice("b", &["x"]), Input::ResourceClaim(claim("c", false))];
+    // As many as there are, how many must run together, and how many wait because of that.
+    for (made, least, too_many) in [(256, 256, 0), (257, 257, 257), (257, 256, 0), (300, 290, 300)] {
+        let mut engine = Engine::new();
+        let one = |at| devices::member(&format!("p{at}"), least, PodClaim::Named(key("c")), "c");
+        let facts = ground.iter().cloned().chain((0..made).map(|at| Input::Pod(one(at))));
+        let output = engine.step(Time(1), facts.collect());
+        let reason = Reason::ClaimOfTooMany { claim: text("c"), pods: too_many };
+        let told = view(&engine, "g").reason;
+        assert_eq!(told == Some(reason), too_many > 0, "{made}, {least}: {told:?}");
+        assert_eq!(granted(&output).is_empty(), too_many > 0, "{made}, {least}");
+        engine.recount();
+    }
 }
 
 /// A claim on devices that a query matches.

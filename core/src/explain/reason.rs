@@ -86,6 +86,13 @@ pub enum Reason {
         /// How many name another scheduler.
         pods: u32,
     },
+    /// More members that must run together use one claim than a claim can have users.
+    ClaimOfTooMany {
+        /// The claim, by name.
+        claim: Text,
+        /// How many use it.
+        pods: u32,
+    },
     /// A member has another priority than its PodGroup, though all must have the same.
     OtherPriority {
         /// Its name.

@@ -44,6 +44,7 @@ impl Reason {
             Reason::Extras { then: None, .. } => "WaitingForQuota",
             Reason::Gated { .. } => "SchedulingGated",
             Reason::ForeignMembers { .. }
+            | Reason::ClaimOfTooMany { .. }
             | Reason::OtherPriority { .. }
             | Reason::OtherPreemption { .. }
             | Reason::Surplus { .. }
@@ -124,6 +125,7 @@ impl Reason {
             | Reason::Gated { .. }
             | Reason::Surplus { .. }
             | Reason::ForeignMembers { .. }
+            | Reason::ClaimOfTooMany { .. }
             | Reason::OtherPriority { .. }
             | Reason::OtherPreemption { .. }
             | Reason::AboveLimit { .. }
@@ -240,6 +242,7 @@ impl fmt::Display for Reason {
             Reason::Gathering { .. } | Reason::RoleGathering { .. } => asked::write_few(out, self),
             Reason::Surplus { .. }
             | Reason::ForeignMembers { .. }
+            | Reason::ClaimOfTooMany { .. }
             | Reason::OtherPriority { .. }
             | Reason::OtherPreemption { .. } => asked::write_unlike(out, self),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),

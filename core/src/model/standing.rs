@@ -1,7 +1,7 @@
 //! Where a workload stands: its queue, its priority, its name, and what its members charge.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_topology::ResourceIdx;
@@ -11,13 +11,16 @@ use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::facts::DEFAULT_QUEUE;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPolicy, Text};
+use crate::model::input::{
+    BindingNote, GangKey, GangSource, Held, Labels, PodClaim, StopPolicy, Text,
+};
 use crate::model::pod::Pod;
 use crate::model::state::ClusterState;
 use crate::model::workload::{BY_NODE, QueueRef, SetAssignment, WorkloadId};
 use crate::policy::UnqueuedWorkloads;
 use crate::quota::build::all_rules;
 use crate::resources::USD;
+use crate::rules::dynamic_resources::USERS_MAX;
 use crate::rules::selector::selects;
 use crate::time::Time;
 
@@ -145,6 +148,9 @@ impl ClusterState {
         if let Some(owner) = unknown {
             return Some(Reason::OwnerUnknown { owner: owner.clone() });
         }
+        if let Some(claim) = self.claim_of_too_many(workload) {
+            return Some(claim);
+        }
         let held = waiting().filter_map(|pod| pod.gang.held.as_ref()).min()?;
         if matches!(held, Held::ForeignMembers(_)) && !self.lacks_strangers(workload) {
             return None;
@@ -160,6 +166,32 @@ impl ClusterState {
                 Reason::OtherPreemption { pod: pod.clone(), never: *never, of_group: *of_group }
             }
         })
+    }
+
+    /// A claim on devices that more members use than can, without all of whom too few could run.
+    fn claim_of_too_many(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let entry = &self.workloads[workload];
+        if entry.min_member <= USERS_MAX {
+            return None;
+        }
+        let mut users: BTreeMap<&Text, u32> = BTreeMap::new();
+        for set in &entry.sets {
+            let claims = self.room.shape(set.shape).facts.claims.iter();
+            let named = claims.filter_map(|claim| match claim {
+                PodClaim::Named((_, name)) => Some(name),
+                _ => None,
+            });
+            // A pod may name one claim twice.
+            for claim in named.collect::<BTreeSet<_>>() {
+                *users.entry(claim).or_default() += set.count;
+            }
+        }
+        let all: u32 = entry.sets.iter().map(|set| set.count).sum();
+        let too_many = |(_, users): &(&Text, u32)| {
+            *users > USERS_MAX && all - users + USERS_MAX < entry.min_member
+        };
+        let (claim, pods) = users.into_iter().find(too_many)?;
+        Some(Reason::ClaimOfTooMany { claim: claim.clone(), pods })
     }
 
     /// The queue whose quota a workload's placed members count against: the one that it was found

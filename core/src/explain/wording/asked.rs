@@ -6,6 +6,7 @@ use std::fmt;
 use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
 use crate::model::input::{Breach, OutOfRange};
+use crate::rules::dynamic_resources::USERS_MAX;
 
 /// Letters that are quoted of what people wrote.
 const QUOTED_MAX: usize = 60;
@@ -105,6 +106,10 @@ pub fn write_unlike(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Resul
     match reason {
         Reason::ForeignMembers { pods } => {
             write!(out, "{} another scheduler", super::pods_that(*pods, "names", "name"))
+        }
+        Reason::ClaimOfTooMany { claim, pods } => {
+            let users = super::pods_that(*pods, "uses", "use");
+            write!(out, "{users} ResourceClaim {}, {USERS_MAX} at most can", quoted(claim))
         }
         Reason::OtherPriority { pod, own, group } => {
             let pod = quoted(pod);

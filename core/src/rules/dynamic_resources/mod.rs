@@ -72,6 +72,9 @@ use ways::DeviceWay;
 /// takes no devices (access for administration, say) ends there.
 const SLOTS_MAX: u32 = 1_024;
 
+/// Pods that may use one claim at a time, as the API has it (`reservedFor`).
+pub const USERS_MAX: u32 = 256;
+
 /// What a pod's claims need on a node: those of its own, then shared ones without devices yet.
 struct Needs<'a> {
     specs: Vec<Cow<'a, ClaimSpec>>,
