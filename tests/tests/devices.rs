@@ -198,7 +198,8 @@ fn more_users_than_a_claim_can_have_never_start_together() {
     let node = Input::Node(facts::node("b", &[("cpu", 1_000_000), ("pods", 1_000)]).into());
     let ground = [namespace(), node, slice("b", &["x"]), Input::ResourceClaim(claim("c", false))];
     // As many as there are, how many must run together, and how many wait because of that.
-    for (made, least, too_many) in [(256, 256, 0), (257, 257, 257), (257, 256, 0), (300, 290, 300)] {
+    for (made, least, too_many) in [(256, 256, 0), (257, 257, 257), (257, 256, 0), (300, 290, 300)]
+    {
         let mut engine = Engine::new();
         let one = |at| devices::member(&format!("p{at}"), least, PodClaim::Named(key("c")), "c");
         let facts = ground.iter().cloned().chain((0..made).map(|at| Input::Pod(one(at))));
