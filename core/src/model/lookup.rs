@@ -1,36 +1,34 @@
 //! A map that is asked by key and never walked.
 //!
-//! Values stand by a hash of their key, and keys are compared by themselves only where hashes are
-//! equal, so that a look-up among a hundred thousand names reads numbers that lie side by side and
-//! one name instead of seventeen. The hash has a fixed seed and nothing depends on the order that
-//! it makes. Of keys with one hash the first stands there, the others in an ordinary ordered map:
-//! names chosen to collide cost what that costs.
+//! Values stand in a table by a hash of their key: a look-up among a hundred thousand names reads
+//! one line of the table and one name, where an ordered map reads seventeen of them. The hash has a
+//! fixed seed, and nothing depends on the order that it makes: it is not to be seen. Names chosen
+//! to collide are walked over, sixteen at a step.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::hash::{Hash, Hasher};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 /// Values by key.
 #[derive(Debug)]
 pub struct Lookup<K, V> {
-    by_hash: BTreeMap<u64, (K, V)>,
-    /// Those whose hash another key had when they came.
-    others: BTreeMap<K, V>,
+    /// Each with the hash of its key, so that keys are not read when the table grows.
+    table: HashTable<(u64, K, V)>,
 }
 
 impl<K, V> Default for Lookup<K, V> {
     fn default() -> Lookup<K, V> {
-        Lookup { by_hash: BTreeMap::new(), others: BTreeMap::new() }
+        Lookup { table: HashTable::new() }
     }
 }
 
-impl<K: Ord + Hash, V> Lookup<K, V> {
+impl<K: Eq + Hash, V> Lookup<K, V> {
     /// The value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
-        match self.by_hash.get(&hash_of(key)) {
-            Some((known, value)) if known == key => Some(value),
-            _ => self.others.get(key),
-        }
+        let hash = hash_of(key);
+        let found = self.table.find(hash, |(known, held, _)| *known == hash && held == key);
+        found.map(|(.., value)| value)
     }
 
     /// Whether a key has a value.
@@ -40,18 +38,14 @@ impl<K: Ord + Hash, V> Lookup<K, V> {
 
     /// Sets the value of a key and returns the one before.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        if let Some(held) = self.others.get_mut(&key) {
-            return Some(std::mem::replace(held, value));
-        }
-        match self.by_hash.entry(hash_of(&key)) {
+        let hash = hash_of(&key);
+        let same = |(known, held, _): &(u64, K, V)| *known == hash && *held == key;
+        match self.table.entry(hash, same, |(known, ..)| *known) {
+            Entry::Occupied(mut held) => Some(std::mem::replace(&mut held.get_mut().2, value)),
             Entry::Vacant(free) => {
-                free.insert((key, value));
+                free.insert((hash, key, value));
                 None
             }
-            Entry::Occupied(mut held) if held.get().0 == key => {
-                Some(std::mem::replace(&mut held.get_mut().1, value))
-            }
-            Entry::Occupied(_) => self.others.insert(key, value),
         }
     }
 
@@ -62,26 +56,19 @@ impl<K: Ord + Hash, V> Lookup<K, V> {
 
     /// Takes the value of a key out if it is such a one.
     pub fn remove_if(&mut self, key: &K, such: impl FnOnce(&V) -> bool) -> Option<V> {
-        if let Entry::Occupied(held) = self.by_hash.entry(hash_of(key))
-            && held.get().0 == *key
-        {
-            return such(&held.get().1).then(|| held.remove().1);
-        }
-        match self.others.get(key).is_some_and(such) {
-            true => self.others.remove(key),
-            false => None,
-        }
+        let hash = hash_of(key);
+        let same = |(known, held, _): &(u64, K, V)| *known == hash && held == key;
+        let held = self.table.find_entry(hash, same).ok()?;
+        such(&held.get().2).then(|| held.remove().0.2)
     }
 }
 
-impl<A: Ord + Hash + Clone, B: Ord + Hash + Clone, V> Lookup<(A, B), V> {
+impl<A: Eq + Hash, B: Eq + Hash, V> Lookup<(A, B), V> {
     /// The value of a key by its halves: whoever has them by themselves need not put them together.
     pub fn get_pair(&self, one: &A, other: &B) -> Option<&V> {
-        match self.by_hash.get(&hash_of(&(one, other))) {
-            Some(((a, b), value)) if (a, b) == (one, other) => Some(value),
-            _ if self.others.is_empty() => None,
-            _ => self.others.get(&(one.clone(), other.clone())),
-        }
+        let hash = hash_of(&(one, other));
+        let same = |(known, (a, b), _): &(u64, (A, B), V)| (*known, a, b) == (hash, one, other);
+        self.table.find(hash, same).map(|(.., value)| value)
     }
 }
 
@@ -92,7 +79,7 @@ fn hash_of<K: Hash>(key: &K) -> u64 {
 }
 
 /// Eight bytes at a time, each mixed with those before by a multiplication whose halves are folded.
-/// It need not withstand anybody: see above.
+/// It withstands nobody: see above.
 struct Mixer(u64);
 
 impl Default for Mixer {

@@ -9,7 +9,7 @@ use crate::tree::File;
 /// Crate folder and what it may name under `[dependencies]` and `[dev-dependencies]`.
 const MAY_USE: [(&str, &[&str]); 5] = [
     ("topology", &["petgraph"]),
-    ("core", &["capstan-topology", "priority-queue", "proptest"]),
+    ("core", &["capstan-topology", "hashbrown", "priority-queue", "proptest"]),
     (
         "scheduler",
         &[
