@@ -131,6 +131,12 @@ fn is_news(input: &Input) -> bool {
     !matches!(input, Input::Outcome { result: EffectResult::Done, .. })
 }
 
+/// All of a list; the next one has room for as many from the start.
+fn hand_over<T>(list: &mut Vec<T>) -> Vec<T> {
+    let next = Vec::with_capacity(list.len());
+    std::mem::replace(list, next)
+}
+
 impl Engine {
     /// An empty engine.
     pub fn new() -> Engine {
@@ -189,11 +195,11 @@ impl Engine {
         let gone = self.nameless();
         self.sweep_if_due();
         StepOutput {
-            effects: std::mem::take(&mut self.effects),
+            effects: hand_over(&mut self.effects),
             report: Report {
                 rounds: self.rounds,
                 quiet,
-                outcomes: std::mem::take(&mut self.outcomes),
+                outcomes: hand_over(&mut self.outcomes),
                 stopped: std::mem::take(&mut self.stopped),
                 milestones: self.take_milestones(),
                 counts: self.counts,
