@@ -12,7 +12,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hash::BuildHasherDefault;
 
 use capstan_topology::Interner;
 use priority_queue::PriorityQueue;
@@ -20,6 +20,7 @@ use priority_queue::PriorityQueue;
 use crate::explain::reason::Reason;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{SliceWish, Text, TopologyWish};
+use crate::model::lookup::Mixer;
 use crate::model::workload::Workload;
 use crate::quota::history::QueueName;
 use crate::time::{Span, Time};
@@ -29,7 +30,7 @@ use in_turn::{InTurn, Stir, Turn};
 pub(crate) mod in_turn;
 
 /// Fixed seed: two engines with the same inputs behave the same.
-type FixedHasher = BuildHasherDefault<DefaultHasher>;
+type FixedHasher = BuildHasherDefault<Mixer>;
 
 /// Position in a queue; greater goes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -78,9 +78,9 @@ fn hash_of<K: Hash>(key: &K) -> u64 {
     hasher.finish()
 }
 
-/// Eight bytes at a time, each mixed with those before by a multiplication whose halves are folded.
+/// The hash of names: eight bytes at a time, each mixed with those before by a multiplication whose halves are folded.
 /// It withstands nobody: see above.
-struct Mixer(u64);
+pub(crate) struct Mixer(u64);
 
 impl Default for Mixer {
     /// Some number whose bits follow no rule: the fraction of pi.

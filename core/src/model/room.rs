@@ -5,7 +5,7 @@
 //! before it is fed (or after it is gone) is a ghost: it is accounted and never offered. Shapes and
 //! nodes that nothing refers to any more are forgotten by [`Room::sweep`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, LazyLock};
 
 use capstan_topology::{
@@ -24,6 +24,9 @@ use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
 use crate::rules::dynamic_resources::{Devices, shares};
 use crate::rules::neighbours::{self, Neighbourhood};
 use crate::rules::node_ports::Ports;
+
+/// Shapes that are found again without a look at what is in them.
+const LAST_SHAPES: usize = 8;
 
 /// All state that placement rules read.
 #[derive(Debug, Default)]
@@ -58,8 +61,8 @@ pub struct Room {
     versions_gone: u32,
     shapes: Vec<Shape>,
     known_shapes: Interner<Arc<PodShape>>,
-    /// The shape met last: pods of one template come together and share it.
-    last_shape: Option<(Arc<PodShape>, ShapeIdx)>,
+    /// The shapes met last: pods of a few templates come together, and share theirs.
+    last_shapes: VecDeque<(Arc<PodShape>, ShapeIdx)>,
     changes: ChangeLog,
     tree_epoch: u64,
     tree_stale: bool,
@@ -267,13 +270,13 @@ impl Room {
 
     /// The handle of a shape, the same for equal shapes.
     pub fn intern_shape(&mut self, facts: &Arc<PodShape>) -> ShapeIdx {
-        if let Some((last, index)) = &self.last_shape
-            && Arc::ptr_eq(last, facts)
-        {
+        let mut last = self.last_shapes.iter();
+        if let Some((_, index)) = last.find(|(last, _)| Arc::ptr_eq(last, facts)) {
             return *index;
         }
         let index = self.shape_index(facts);
-        self.last_shape = Some((facts.clone(), index));
+        self.last_shapes.truncate(LAST_SHAPES - 1);
+        self.last_shapes.push_front((facts.clone(), index));
         index
     }
 
@@ -305,7 +308,7 @@ impl Room {
 
     /// Forgets shapes, requests and nodes that nothing uses.
     pub fn sweep(&mut self, used: &Used) {
-        self.last_shape = self.last_shape.take().filter(|(_, shape)| used.shapes[shape.at()]);
+        self.last_shapes.retain(|(_, shape)| used.shapes[shape.at()]);
         self.known_shapes.sweep(&used.shapes, &mut self.shapes, |slot| *slot = Shape::free());
         self.ledger.sweep_requests(&used.requests);
         let (shapes, known) = (&self.shapes, &self.known_shapes);
