@@ -20,7 +20,6 @@ use priority_queue::PriorityQueue;
 use crate::explain::reason::Reason;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{SliceWish, Text, TopologyWish};
-use crate::model::lookup::Mixer;
 use crate::model::workload::Workload;
 use crate::quota::history::QueueName;
 use crate::time::{Span, Time};
@@ -30,7 +29,7 @@ use in_turn::{InTurn, Stir, Turn};
 pub(crate) mod in_turn;
 
 /// Fixed seed: two engines with the same inputs behave the same.
-type FixedHasher = BuildHasherDefault<Mixer>;
+type FixedHasher = BuildHasherDefault<crate::model::lookup::Mixer>;
 
 /// Position in a queue; greater goes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

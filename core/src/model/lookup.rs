@@ -78,8 +78,8 @@ fn hash_of<K: Hash>(key: &K) -> u64 {
     hasher.finish()
 }
 
-/// The hash of names: eight bytes at a time, each mixed with those before by a multiplication whose halves are folded.
-/// It withstands nobody: see above.
+/// The hash of names: eight bytes at a time, each mixed with those before by a multiplication whose
+/// halves are folded. It withstands nobody: see above.
 pub(crate) struct Mixer(u64);
 
 impl Default for Mixer {
