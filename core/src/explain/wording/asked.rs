@@ -324,6 +324,11 @@ mod tests {
                 "1 of 2 pods of role worker exist",
             ),
             (
+                Reason::ClaimOfTooMany { claim: "c".into(), pods: 300 },
+                "Misconfigured",
+                "300 pods use ResourceClaim c, 256 at most can",
+            ),
+            (
                 Reason::OtherPriority { pod: "p".into(), own: 7, group: 5 },
                 "Misconfigured",
                 "pod p has priority 7 and its PodGroup 5: all must have the same",

@@ -80,11 +80,6 @@ fn queue_reasons_read_as_sentences() {
         (Reason::Gated { pods: 1 }, "SchedulingGated", "1 pod has scheduling gates"),
         (Reason::ForeignMembers { pods: 2 }, "Misconfigured", "2 pods name another scheduler"),
         (
-            Reason::ClaimOfTooMany { claim: "c".into(), pods: 300 },
-            "Misconfigured",
-            "300 pods use ResourceClaim c, 256 at most can",
-        ),
-        (
             Reason::LocalQueueMissing { namespace: "vision".into(), name: "lq".into() },
             "Misconfigured",
             "LocalQueue vision/lq does not exist",
