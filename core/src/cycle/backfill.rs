@@ -87,11 +87,6 @@ pub(crate) struct Late {
     found: bool,
 }
 
-/// An entry as one that would start.
-fn starter(entry: &Entry) -> Starter {
-    (entry.queue, entry.workload, entry.choice.borrowing)
-}
-
 /// Gives a workload its flavors and every member a node, in a transaction; where they went.
 pub(crate) fn place_in(
     txn: &mut Txn<'_>,
@@ -118,7 +113,7 @@ impl Engine {
             return Ok(Kept::default());
         }
         let all = self.slots(Some(entry.workload));
-        let respected = self.may_not_delay(starter(entry), &all);
+        let respected = self.may_not_delay(&self.starter(entry), &all);
         self.reservations.doubtful |= respected.len() < all.len();
         let mut rebuilt = false;
         loop {
@@ -202,7 +197,7 @@ impl Engine {
         delayed: &[Slot],
     ) -> Way {
         let free = Kept::default();
-        let slots = self.may_not_delay(starter(entry), near);
+        let slots = self.may_not_delay(&self.starter(entry), near);
         let ends = self.believed_for(&slots, Some(entry.workload));
         let Some(late) = self.first_late(entry, (victims, &free), &ends, &slots) else {
             return Way::Free(free);
@@ -213,7 +208,7 @@ impl Engine {
             Ok(started) if victims.is_empty() => {
                 let kept = self.kept_for(&ends, &slots, &started);
                 if let Some(beside) = self.beside(entry, &kept)
-                    && self.may_not_delay(starter(&beside), near).len() <= slots.len()
+                    && self.may_not_delay(&self.starter(&beside), near).len() <= slots.len()
                     && self.first_late(&beside, (&[][..], &kept), &ends, &slots).is_none()
                 {
                     *entry = beside;
@@ -223,7 +218,8 @@ impl Engine {
             Ok(_) => {}
         }
         let due = |start: Time| start <= self.state.now;
-        let first = |slot: &Slot| due(slot.start) || self.ranks_before(slot, starter(entry));
+        let who = self.starter(entry);
+        let first = |slot: &Slot| due(slot.start) || self.ranks_before(slot, &who);
         let own = self.reservations.of(entry.workload);
         if own.is_some_and(due) && !delayed.iter().any(first) {
             return Way::Free(free);
@@ -292,8 +288,8 @@ impl Engine {
         }
         let near = self.slots_near(gang);
         match lacks {
-            true => self.may_not_delay(self.grown(gang), &near),
-            false => self.extras_may_not_delay(self.grown(gang), &near),
+            true => self.may_not_delay(&self.grown(gang), &near),
+            false => self.extras_may_not_delay(&self.grown(gang), &near),
         }
     }
 
@@ -335,7 +331,9 @@ impl Engine {
         let node = queue.and_then(|queue| quota.queue(queue).node);
         let charges = held.into_iter().flat_map(|held| &held.sets).flat_map(|set| &set.charge);
         let heights = charges.filter_map(|(fr, _)| Some(quota.tree.borrow_height(node?, *fr, 0).0));
-        (queue, gang, heights.max().unwrap_or(0))
+        let borrowing = heights.max().unwrap_or(0);
+        // What it runs with counts already.
+        Starter { queue, workload: gang, borrowing, asks: Default::default() }
     }
 
     /// Reservations of others that an entry could delay: it does not go before them, and may still
@@ -343,7 +341,7 @@ impl Engine {
     fn could_delay(&self, entry: &Entry, near: &[Slot]) -> Vec<Slot> {
         let now = self.state.now;
         let ends = self.run_time(entry.workload).map(|runs| now.plus(runs));
-        let mut slots = self.may_not_delay(starter(entry), near);
+        let mut slots = self.may_not_delay(&self.starter(entry), near);
         slots.retain(|slot| ends.is_none_or(|end| end > slot.start));
         slots
     }

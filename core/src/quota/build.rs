@@ -281,7 +281,12 @@ impl QuotaState {
 
     /// Share of a node as things are; while fair sharing is off nobody has any.
     pub fn share(&self, node: QuotaIdx) -> Share {
-        let of = |shares: &Shares| shares.of(&self.tree, node, |fr| self.fr(fr).1);
+        self.share_with(node, &[])
+    }
+
+    /// The same as if it used so much more.
+    pub fn share_with(&self, node: QuotaIdx, more: &[(FrIdx, i64)]) -> Share {
+        let of = |shares: &Shares| shares.of(&self.tree, (node, more), |fr| self.fr(fr).1);
         self.shares.as_ref().map_or(Share::NONE, of)
     }
 

@@ -123,20 +123,20 @@ impl Shares {
         self.lendable = lendable(tree, resource);
     }
 
-    /// Share of a node as things are.
+    /// Share of a node as if it used so much more than it does.
     pub fn of(
         &self,
         tree: &QuotaTree,
-        node: QuotaIdx,
+        (node, more): (QuotaIdx, &[(FrIdx, i64)]),
         resource: impl Fn(FrIdx) -> ResourceIdx,
     ) -> Share {
         let Some(parent) = tree.parent(node) else { return Share::NONE };
-        if tree.borrowed(node).next().is_none() {
+        if tree.borrowed_with(node, more).next().is_none() {
             return Share::NONE;
         }
         let mut share = Share { weight: self.weights[node.at()].0, borrows: true, ..Share::NONE };
         for &(of, lendable) in &self.lendable[parent.at()] {
-            let of_it = tree.borrowed(node).filter(|(fr, _)| resource(*fr) == of);
+            let of_it = tree.borrowed_with(node, more).filter(|(fr, _)| resource(*fr) == of);
             let borrowed = saturated(of_it.map(|(_, amount)| amount).sum());
             let more =
                 wide(borrowed.into(), share.lendable) > wide(share.borrowed.into(), lendable);
@@ -252,7 +252,7 @@ mod tests {
                 flat(&[], &[(three, Weight::ONE), (three, weight), (three, Weight::ONE)]);
             tree.charge(nodes[0], CPU, 3);
             tree.charge(nodes[1], CPU, 5);
-            let of = |node: QuotaIdx| shares.of(&tree, node, resource);
+            let of = |node: QuotaIdx| shares.of(&tree, (node, &[]), resource);
             // 1000 * 2 / 9 = 222.2, rounded up where it is shown.
             assert_eq!(of(nodes[1]).shown(), shown, "weight {weight:?}");
             assert_eq!((of(nodes[0]).shown(), of(nodes[0]).borrows()), (0, false));
@@ -267,9 +267,9 @@ mod tests {
         let (mut tree, shares, nodes) = flat(&own, &[(none, Weight::ONE)]);
         tree.charge(nodes[0], CPU, 3);
         tree.charge(nodes[0], SPOT_CPU, 4);
-        assert_eq!(shares.of(&tree, nodes[0], resource).shown(), 350, "7 of 20 cpu");
+        assert_eq!(shares.of(&tree, (nodes[0], &[]), resource).shown(), 350, "7 of 20 cpu");
         tree.charge(nodes[0], GPU, 2);
-        assert_eq!(shares.of(&tree, nodes[0], resource).shown(), 500, "2 of 4 gpus");
+        assert_eq!(shares.of(&tree, (nodes[0], &[]), resource).shown(), 500, "2 of 4 gpus");
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         let quotas: &[_] = &[(CPU, 8), (SPOT_CPU, 0)];
         let (mut tree, shares, nodes) = flat(&[(SPOT_CPU, 2)], &[(quotas, Weight::ONE)]);
         tree.charge(nodes[0], SPOT_CPU, 1);
-        assert_eq!(shares.of(&tree, nodes[0], resource).shown(), 100, "1 of 8 + 2");
+        assert_eq!(shares.of(&tree, (nodes[0], &[]), resource).shown(), 100, "1 of 8 + 2");
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
         let (mut tree, shares, nodes) = flat(&[], &[(none, Weight::ONE), (none, ZERO)]);
         tree.charge(nodes[0], CPU, 1);
         tree.charge(nodes[1], CPU, 1);
-        let [one, other] = [nodes[0], nodes[1]].map(|node| shares.of(&tree, node, resource));
+        let [one, other] = [nodes[0], nodes[1]].map(|node| shares.of(&tree, (node, &[]), resource));
         assert_eq!((one.borrows(), one.shown()), (true, 0));
         assert_eq!((one, one.cmp(&other)), (Share::NONE, Ordering::Less));
     }
@@ -299,9 +299,26 @@ mod tests {
         for (node, used) in nodes.iter().zip([2, 1, 97]) {
             tree.charge(*node, CPU, used);
         }
-        let of = |at: usize| shares.of(&tree, nodes[at], resource);
+        let of = |at: usize| shares.of(&tree, (nodes[at], &[]), resource);
         assert!(of(0) > of(1) && of(1) > of(2) && of(2) > Share::NONE);
         assert_eq!(of(0).shown(), of(1).shown());
+    }
+
+    #[test]
+    fn a_share_as_if_it_used_more_is_that_of_who_does() {
+        let own: &[_] = &[(CPU, 2), (SPOT_CPU, 0)];
+        let all = [(own, TWO), (own, Weight::ONE), (own, Weight(0))];
+        let (mut tree, shares, nodes) = flat(&[(CPU, 4), (SPOT_CPU, 6)], &all);
+        tree.charge(nodes[1], CPU, 1);
+        for more in [&[][..], &[(CPU, 1)], &[(CPU, 3)], &[(CPU, 2), (SPOT_CPU, 3), (CPU, 1)]] {
+            for node in &nodes {
+                let as_if = shares.of(&tree, (*node, more), resource);
+                more.iter().for_each(|(fr, amount)| tree.charge(*node, *fr, *amount));
+                let then = shares.of(&tree, (*node, &[]), resource);
+                more.iter().for_each(|(fr, amount)| tree.discharge(*node, *fr, *amount));
+                assert_eq!((as_if, as_if.borrows()), (then, then.borrows()), "{node:?} {more:?}");
+            }
+        }
     }
 
     /// Of a cohort, what its subtree borrows from outside counts, over what the root could lend.
@@ -319,7 +336,7 @@ mod tests {
         shares.recount(&tree, resource);
         // left owns 8 and lends 2 of it: the root has 4 + 2 + 10.
         tree.charge(queue, CPU, 12);
-        let of = |node: QuotaIdx| shares.of(&tree, node, resource).shown();
+        let of = |node: QuotaIdx| shares.of(&tree, (node, &[]), resource).shown();
         assert_eq!(of(left), 500, "4 of 16 at half the weight");
         assert_eq!(of(queue), 385, "10 of min(6 + 16, 8 + 5) at twice the weight");
         assert_eq!(of(right), 0);
@@ -336,7 +353,7 @@ mod tests {
             tree.charge(*node, CPU, used);
             tree.charge(*node, SPOT_CPU, used);
         }
-        let of = |at: usize| shares.of(&tree, nodes[at], resource);
+        let of = |at: usize| shares.of(&tree, (nodes[at], &[]), resource);
         // Sums saturate as a single amount does: the first two are equal.
         assert_eq!(of(0), of(1));
         assert!(of(2) > of(0));

@@ -233,8 +233,21 @@ impl QuotaTree {
 
     /// What a node uses beyond its subtree quota, of each flavor and resource of which it does.
     pub fn borrowed(&self, node: QuotaIdx) -> impl Iterator<Item = (FrIdx, i128)> + '_ {
+        self.borrowed_with(node, &[])
+    }
+
+    /// The same as if it used so much more.
+    pub fn borrowed_with<'a>(
+        &'a self,
+        node: QuotaIdx,
+        more: &'a [(FrIdx, i64)],
+    ) -> impl Iterator<Item = (FrIdx, i128)> + 'a {
+        let more = |fr: FrIdx| {
+            let of_it = more.iter().filter(move |(of, _)| *of == fr);
+            of_it.map(|(_, amount)| i128::from(*amount)).sum::<i128>()
+        };
         let cells = self.nodes[node.at()].cells.iter();
-        let beyond = cells.map(|(fr, cell)| (*fr, cell.usage - cell.subtree));
+        let beyond = cells.map(move |(fr, cell)| (*fr, cell.usage + more(*fr) - cell.subtree));
         beyond.filter(|(_, amount)| *amount > 0)
     }
 

@@ -280,9 +280,11 @@ impl Engine {
         if let Some(runs) = self.run_time(workload) {
             later.will_end(time.plus(runs), workload);
         }
-        let who = (queue, workload, started.borrowing);
+        // It has started in this play: what it asks counts.
+        let (borrowing, asks) = (started.borrowing, Default::default());
+        let who = Starter { queue, workload, borrowing, asks };
         let in_time;
-        (aside, in_time) = self.delays_nobody(aside, &later, who, time);
+        (aside, in_time) = self.delays_nobody(aside, &later, &who, time);
         if !in_time {
             return (self.back_to(aside, before), false);
         }
@@ -307,10 +309,10 @@ impl Engine {
         &mut self,
         aside: SetAside,
         cursor: &Cursor,
-        who: Starter,
+        who: &Starter,
         time: Time,
     ) -> (SetAside, bool) {
-        let end = self.run_time(who.1).map(|runs| time.plus(runs));
+        let end = self.run_time(who.workload).map(|runs| time.plus(runs));
         let mut slots = self.may_not_delay(who, &cursor.slots[cursor.next..]);
         slots.retain(|slot| end.is_none_or(|end| end > slot.start));
         let Some(last) = slots.last() else { return (aside, true) };

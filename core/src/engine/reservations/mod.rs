@@ -55,6 +55,7 @@ mod run_times;
 pub(crate) mod timetable;
 
 pub(crate) use learned::Learned;
+use ranks::Asks;
 pub(crate) use ranks::Starter;
 pub(crate) use run_times::Ends;
 
@@ -78,11 +79,22 @@ pub(crate) struct Reservation {
     looked_at: bool,
 }
 
+/// A start that was searched.
+struct Found {
+    slot: Slot,
+    /// What it asks of quota.
+    asks: Asks,
+    /// Others stand behind it, who give way.
+    behind: bool,
+}
+
 /// All reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     /// In order of start, then uid.
     kept: Vec<Reservation>,
+    /// What they ask of quota.
+    asked: BTreeMap<WorkloadIdx, Asks>,
     /// Searches in vain in this step, by queue.
     tried: BTreeMap<Option<QueueIdx>, u32>,
     /// How often an end did not come that a start was reserved for.
@@ -142,6 +154,11 @@ impl Reservations {
         found.map(|kept| kept.slot.start)
     }
 
+    /// What a workload with a reserved start asks of quota.
+    fn asks(&self, workload: WorkloadIdx) -> Asks {
+        self.asked.get(&workload).cloned().unwrap_or_default()
+    }
+
     /// A workload may want other nodes or quota than it did.
     pub fn forget_pool(&mut self, workload: WorkloadIdx) {
         self.pools.forget(workload);
@@ -152,6 +169,7 @@ impl Reservations {
         let of = |kept: &Reservation| kept.slot.workload == workload;
         if let Some(at) = self.kept.iter().position(of) {
             let gone = self.kept.remove(at);
+            self.asked.remove(&workload);
             self.open.push(gone.slot.queue);
             self.open.extend(self.without.values().map(|(queue, _)| *queue));
             self.moved = true;
@@ -264,8 +282,8 @@ impl Engine {
         if !waits || done || broken > BROKEN_MAX || self.ends.is_empty() {
             return;
         }
-        let who = (queue, workload, entry.choice.borrowing);
-        let instead = match self.instead_of_whom(who, args.most as usize) {
+        let who = self.starter(entry);
+        let instead = match self.instead_of_whom(&who, args.most as usize) {
             Ok(instead) => instead,
             Err(full) => {
                 let why = full.then_some(Unreserved::Limit { most: args.most });
@@ -277,7 +295,7 @@ impl Engine {
         if self.play(&ends, &mine).is_err() {
             self.rebuild_reservations();
         }
-        let (reservation, behind) = match self.find_start(who, instead) {
+        let Found { slot, asks, behind } = match self.find_start(&who, instead) {
             Ok(found) => found,
             Err(why) => {
                 *self.reservations.tried.entry(queue).or_default() += 1;
@@ -288,7 +306,8 @@ impl Engine {
         if let Some(instead) = instead {
             self.reservations.give_up(instead);
         }
-        self.reservations.kept.push(reservation);
+        self.reservations.kept.push(Reservation { slot, looked_at: true });
+        self.reservations.asked.insert(workload, asks);
         self.sort_reservations();
         self.mark(workload);
         if behind {
@@ -299,8 +318,8 @@ impl Engine {
     /// Who loses its reserved start if somebody has one: the head of the same queue, as each queue
     /// has one, or where there are as many as there may be the last of those who compete with it.
     /// Nobody has one at the cost of who goes before it: whether there are too many.
-    fn instead_of_whom(&mut self, who: Starter, most: usize) -> Result<Option<WorkloadIdx>, bool> {
-        let (queue, workload, _) = who;
+    fn instead_of_whom(&mut self, who: &Starter, most: usize) -> Result<Option<WorkloadIdx>, bool> {
+        let (queue, workload) = (who.queue, who.workload);
         let same = self.reservations.kept.iter().find(|kept| kept.slot.queue == queue);
         if let Some(same) = same.map(|kept| kept.slot.workload) {
             let order = |workload| self.head_order(queue, workload);
@@ -315,7 +334,7 @@ impl Engine {
         }
         let reserved = self.reservations.kept.iter().map(|kept| kept.slot);
         let rivals = reserved.filter(|slot| rivals.contains(&slot.workload));
-        let standing = |slot: &Slot| self.standing_of(slot.starter());
+        let standing = |slot: &Slot| self.standing_of(&self.starter_at(slot));
         let last = rivals.max_by(|a, b| standing(a).cmp(&standing(b)));
         let last = last.filter(|last| self.standing_of(who) < standing(last));
         last.map(|last| Some(last.workload)).ok_or(true)
@@ -326,53 +345,58 @@ impl Engine {
     /// known once the start is, and says in turn behind whom that is looked for.
     fn find_start(
         &mut self,
-        who: Starter,
+        who: &Starter,
         instead: Option<WorkloadIdx>,
-    ) -> Result<(Reservation, bool), Option<Unreserved>> {
-        let (queue, workload, borrowing) = who;
-        let (first, behind) = self.search(who, u32::MAX, instead)?;
-        let then = first.slot.borrowing;
+    ) -> Result<Found, Option<Unreserved>> {
+        let borrowing = who.borrowing;
+        let first = self.search(who, u32::MAX, instead)?;
+        let (then, soonest) = (first.slot.borrowing, first.slot.start);
         // Further behind it is found no sooner, nor further in front where it may not borrow.
         let tried: &[u32] = match then.cmp(&borrowing) {
-            Ordering::Equal => return Ok((first, behind)),
+            Ordering::Equal => return Ok(first),
             Ordering::Less => &[then],
             Ordering::Greater => &[then, borrowing],
         };
-        let mut found = Some((first, behind)).filter(|_| then < borrowing);
+        // What was found first was found before some who go before it: that is put right.
+        let (mut found, fallback) = match then < borrowing {
+            true => (Some(first), None),
+            false => (None, Some(Found { behind: true, ..first })),
+        };
         for &most in tried {
-            let least = found.map(|(known, _): (Reservation, bool)| known.slot.start);
-            if then > borrowing && least == Some(first.slot.start) {
+            let least = found.as_ref().map(|known| known.slot.start);
+            if then > borrowing && least == Some(soonest) {
                 break;
             }
-            let other = self.search((queue, workload, most), most, instead).ok();
-            let better = |it: &(Reservation, bool)| least.is_none_or(|at| it.0.slot.start < at);
-            found = other.filter(better).or(found);
+            let other = self.search(&Starter { borrowing: most, ..who.clone() }, most, instead);
+            let better = |it: &Found| least.is_none_or(|at| it.slot.start < at);
+            found = other.ok().filter(better).or(found);
         }
-        // What was found first was found before some who go before it: that is put right.
-        Ok(found.unwrap_or((first, true)))
+        Ok(found.or(fallback).expect("one of the two is what was found first"))
     }
 
     /// The earliest start behind those that somebody does not go before, borrowing no further than
     /// `most`, and whether there are others.
     fn search(
         &mut self,
-        who: Starter,
+        who: &Starter,
         most: u32,
         instead: Option<WorkloadIdx>,
-    ) -> Result<(Reservation, bool), Option<Unreserved>> {
-        let (queue, workload, _) = who;
+    ) -> Result<Found, Option<Unreserved>> {
+        let (queue, workload) = (who.queue, who.workload);
         let (slots, behind) = self.slots_before(who, instead);
         let concerned = slots.iter().map(|slot| slot.workload).chain([workload]);
         let (ends, left_out) = self.ends_for(concerned);
         let times = self.times(&ends, &slots);
-        let Some((start, borrowing)) =
-            self.earliest(&ends, &slots, (queue, workload, most), &times)
-        else {
+        let within = Starter { borrowing: most, ..who.clone() };
+        let Some((start, terms)) = self.earliest(&ends, &slots, &within, &times) else {
             let looked_at = ends.len() as u32;
             return Err((left_out > 0).then_some(Unreserved::Ends { looked_at, left_out }));
         };
-        let slot = Slot { workload, queue, start, borrowing };
-        Ok((Reservation { slot, looked_at: true }, behind))
+        let slot = Slot { workload, queue, start, borrowing: terms.borrowing };
+        let then = Starter { asks: terms.asks.clone(), ..who.clone() };
+        // With other flavors than it was refused with it may stand elsewhere: that is put right.
+        let behind = behind || self.rank(&then) != self.rank(who);
+        Ok(Found { slot, asks: terms.asks, behind })
     }
 
     /// A head has no reservation, because of this bound, or of none.
@@ -394,8 +418,8 @@ impl Engine {
     /// Reserved starts, but for one, of those whom somebody does not go before, and with whom it
     /// competes, and whether there are others: they give way, wherever they wait. Among equals
     /// whoever was promised a start keeps it.
-    fn slots_before(&mut self, who: Starter, except: Option<WorkloadIdx>) -> (Vec<Slot>, bool) {
-        let mut slots = self.slots_near(who.1);
+    fn slots_before(&mut self, who: &Starter, except: Option<WorkloadIdx>) -> (Vec<Slot>, bool) {
+        let mut slots = self.slots_near(who.workload);
         slots.retain(|slot| Some(slot.workload) != except);
         let before = self.may_not_delay(who, &slots);
         let behind = before.len() < slots.len();
@@ -410,15 +434,16 @@ impl Engine {
         if std::mem::replace(&mut kept.looked_at, true) {
             return;
         }
-        let start = kept.slot.start.max(self.state.now);
-        let who = kept.slot.starter();
-        let (others, behind) = self.slots_before(who, None);
+        let slot = kept.slot;
+        let start = slot.start.max(self.state.now);
+        let who = self.starter_at(&slot);
+        let (others, behind) = self.slots_before(&who, None);
         let ends = self.believed_for(&others, Some(workload));
-        let Some(borrowing) = self.fits_at(&ends, &others, who, start) else {
+        let Some(terms) = self.fits_at(&ends, &others, &who, start) else {
             return self.rebuild_reservations();
         };
-        let sooner = self.sooner(who, &others, start);
-        let soonest = sooner.unwrap_or((start, borrowing));
+        let sooner = self.sooner(&who, &others, start);
+        let soonest = sooner.unwrap_or((start, terms.borrowing));
         self.put_at(workload, soonest);
         // It may have taken the room of one that stands behind it.
         self.reservations.doubtful |= behind && soonest.0 < start;
@@ -427,14 +452,15 @@ impl Engine {
     /// The first time before a start at which somebody fits into a timetable, and borrows no
     /// further than it may, if it does at the last of them. Where it borrows further more go before
     /// it, who might put it off beyond the start that it has: that is not given away.
-    fn sooner(&mut self, who: Starter, slots: &[Slot], start: Time) -> Option<(Time, u32)> {
-        let ends = self.believed_for(slots, Some(who.1));
+    fn sooner(&mut self, who: &Starter, slots: &[Slot], start: Time) -> Option<(Time, u32)> {
+        let ends = self.believed_for(slots, Some(who.workload));
         let times = self.times(&ends, slots);
         let sooner = &times[..times.partition_point(|time| *time < start)];
         let last = *sooner.last()?;
         let then = self.fits_at(&ends, slots, who, last)?;
         let first = self.earliest(&ends, slots, who, sooner);
-        Some(first.unwrap_or((last, then)))
+        let (at, terms) = first.unwrap_or((last, then));
+        Some((at, terms.borrowing))
     }
 
     /// Finds every start anew that does not hold, in the order of heads. Who has to borrow further
@@ -471,27 +497,28 @@ impl Engine {
 
     /// The last in the order of heads first.
     fn sort_last_first(&self, slots: &mut [Slot]) {
-        slots.sort_by_cached_key(|slot| Reverse(self.standing_of(slot.starter())));
+        slots.sort_by_cached_key(|slot| Reverse(self.standing_of(&self.starter_at(slot))));
     }
 
     /// When a head starts behind others: as it was to, or later. If only borrowing further than it
     /// was to, how far: then more go before it.
     fn start_behind(&mut self, before: &[Slot], slot: Slot) -> Option<(Time, u32)> {
-        let (queue, workload, _) = slot.starter();
-        let (known, anyhow) = (slot.start, (queue, workload, u32::MAX));
-        let ends = self.believed_for(before, Some(workload));
-        for who in [slot.starter(), anyhow] {
-            if let Some(borrowing) = self.fits_at(&ends, before, who, known) {
-                return Some((known, borrowing));
+        let (known, own) = (slot.start, self.starter_at(&slot));
+        let anyhow = Starter { borrowing: u32::MAX, ..own.clone() };
+        let ends = self.believed_for(before, Some(slot.workload));
+        for who in [&own, &anyhow] {
+            if let Some(terms) = self.fits_at(&ends, before, who, known) {
+                return Some((known, terms.borrowing));
             }
         }
         let times = self.times(&ends, before);
         let later = &times[times.partition_point(|time| *time <= known)..];
-        let found = self.earliest(&ends, before, anyhow, later)?;
-        if found.1 <= slot.borrowing {
-            return Some(found);
-        }
-        self.earliest(&ends, before, slot.starter(), later).or(Some(found))
+        let found = self.earliest(&ends, before, &anyhow, later)?;
+        let found = match found.1.borrowing <= slot.borrowing {
+            true => found,
+            false => self.earliest(&ends, before, &own, later).unwrap_or(found),
+        };
+        Some((found.0, found.1.borrowing))
     }
 
     /// Finds starts anew that do not hold any more, if somebody was settled who went before them.

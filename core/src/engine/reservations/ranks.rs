@@ -15,9 +15,13 @@
 //! end as in a round, at the earlier, then the uid.
 //!
 //! A round compares shares as if each head ran, and at a tie of cohorts the heads that lead there;
-//! what stays within its own has to lead in its cohort, too. Starts to come are compared by the
-//! shares of now, and a tie goes on to what is below: one order of all, in which no three go before
-//! each other in a circle. And who takes no more than its own is not held for who borrows.
+//! what stays within its own has to lead in its cohort, too. In a cohort that holds queues alone
+//! starts to come are compared as if they ran now: else a start is promised to one that the same
+//! round stops for the next. Where cohorts are compared, or a queue with cohorts, that is by the
+//! shares of now: as if they ran one cohort would stand differently with each of its heads, and
+//! three heads could go before each other in a circle. A tie goes on to what is below. So each head
+//! has a row of numbers of its own, rows are compared from the left, and that is one order of all.
+//! And who takes no more than its own is not held for who borrows.
 //!
 //! What stands behind a head of its own queue goes before nobody that the head does not go before:
 //! where it may put off the start of another, that of its own head, which was found behind that
@@ -27,22 +31,39 @@
 //! How far a head borrows is part of its reserved start: one that would borrow further does not
 //! hold ([`timetable`]), as others go before it there; it is found anew in the place that it has
 //! then. Nor does a head take a sooner start in exchange at which it borrows further: it may begin
-//! there if nobody minds, and else has its own. Nothing else is kept. Cost: a look at each of them.
+//! there if nobody minds, and else has its own. What it asks of quota is kept as it was when its
+//! start was found: with other flavors it stands where it did. Nothing else is kept. Cost: a look at
+//! each of them.
 //!
 //! [`timetable`]: super::timetable
 
 use std::cmp::{Ordering, Reverse};
+use std::sync::Arc;
 
+use crate::cycle::Entry;
 use crate::engine::Engine;
 use crate::engine::reservations::timetable::Slot;
-use crate::model::ids::{QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::quota::build::QuotaState;
 use crate::quota::share::Share;
 use crate::time::Time;
 
-/// Somebody who would start: its queue, the work itself, and how far the queue borrows for it.
-pub(crate) type Starter = (Option<QueueIdx>, WorkloadIdx, u32);
+/// What work that would start asks of quota, where shares are compared as if it ran.
+pub(crate) type Asks = Arc<[(FrIdx, i64)]>;
+
+/// Somebody who would start.
+#[derive(Clone, Debug)]
+pub(crate) struct Starter {
+    /// Its queue.
+    pub queue: Option<QueueIdx>,
+    /// The work itself.
+    pub workload: WorkloadIdx,
+    /// How far the queue borrows for it.
+    pub borrowing: u32,
+    /// What it asks; nothing of what counts already.
+    pub asks: Asks,
+}
 
 /// Where work stands among that of other queues; smaller goes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,8 +77,9 @@ pub(super) struct Rank {
 }
 
 /// Of each cohort around a queue but for the root, outer ones first, and of the queue, whether it
-/// borrows, and its share. Below its queue everything stands as that does, so that how deep queues
-/// are decides nothing.
+/// borrows, and its share: of the queue at last as if the work ran, and before as it is where it is
+/// compared with cohorts. Below that everything stands as that does, so that how deep queues are
+/// decides nothing.
 #[derive(Clone, Debug, Default)]
 struct Around(Vec<(bool, Share)>);
 
@@ -88,65 +110,90 @@ impl Eq for Around {}
 pub(super) type Standing<'a> = (Rank, (Reverse<i32>, Time, &'a Text));
 
 impl Engine {
+    /// An entry as one that would start.
+    pub(crate) fn starter(&self, entry: &Entry) -> Starter {
+        let (queue, workload, borrowing) = (entry.queue, entry.workload, entry.choice.borrowing);
+        Starter { queue, workload, borrowing, asks: self.asks_of(entry) }
+    }
+
+    /// What an entry asks of quota, if that is compared.
+    pub(super) fn asks_of(&self, entry: &Entry) -> Asks {
+        match self.state.quota.shares_fairly() {
+            true => entry.choice.usage.as_slice().into(),
+            false => Asks::default(),
+        }
+    }
+
+    /// A head with a reserved start, as it will start.
+    pub(super) fn starter_at(&self, slot: &Slot) -> Starter {
+        let &Slot { queue, workload, borrowing, .. } = slot;
+        Starter { queue, workload, borrowing, asks: self.reservations.asks(workload) }
+    }
+
     /// Where somebody stands who would start.
-    pub(super) fn rank(&self, (queue, workload, borrowing): Starter) -> Rank {
+    pub(super) fn rank(&self, who: &Starter) -> Rank {
         let quota = &self.state.quota;
-        let by_share = quota.shares_fairly() && borrowing > 0;
-        let node = queue.filter(|_| by_share).and_then(|queue| quota.queue(queue).node);
+        let by_share = quota.shares_fairly() && who.borrowing > 0;
+        let node = who.queue.filter(|_| by_share).and_then(|queue| quota.queue(queue).node);
+        // What is claimed counts already.
+        let claims = self.state.claims.get(who.workload).is_some();
+        let asks = if claims { &[][..] } else { &who.asks[..] };
+        let around = node.map(|node| Around::of(quota, node, who.borrowing, asks));
         Rank {
-            unqueued: queue.is_none(),
-            borrows: if by_share { 1 } else { borrowing },
-            around: node.map(|node| Around::of(quota, node, borrowing)).unwrap_or_default(),
-            priority: Reverse(self.state.workloads[workload].priority),
+            unqueued: who.queue.is_none(),
+            borrows: if by_share { 1 } else { who.borrowing },
+            around: around.unwrap_or_default(),
+            priority: Reverse(self.state.workloads[who.workload].priority),
         }
     }
 
     /// The same with ties ended.
-    pub(super) fn standing_of(&self, who: Starter) -> Standing<'_> {
-        (self.rank(who), self.state.queue_order(who.1))
+    pub(super) fn standing_of(&self, who: &Starter) -> Standing<'_> {
+        (self.rank(who), self.state.queue_order(who.workload))
     }
 
     /// Whether a head with a reserved start goes before somebody who would start.
-    pub(crate) fn ranks_before(&self, slot: &Slot, who: Starter) -> bool {
-        self.rank(slot.starter()) < self.rank(who)
+    pub(crate) fn ranks_before(&self, slot: &Slot, who: &Starter) -> bool {
+        self.rank(&self.starter_at(slot)) < self.rank(who)
     }
 
     /// Of reserved starts, in order, those of others that somebody may not delay.
-    pub(crate) fn may_not_delay(&self, who: Starter, slots: &[Slot]) -> Vec<Slot> {
-        let (queue, workload, _) = who;
-        let order = |workload| self.head_order(queue, workload);
-        let first = self.own_head(who, slots).is_none_or(|own| order(workload) < order(own));
+    pub(crate) fn may_not_delay(&self, who: &Starter, slots: &[Slot]) -> Vec<Slot> {
+        let order = |workload| self.head_order(who.queue, workload);
+        let own = self.own_head(who, slots);
+        let first = own.is_none_or(|own| order(who.workload) < order(own));
         self.up_to(who, self.rank(who), first, slots)
     }
 
     /// The same of members above the minimum of a gang that runs. They go before nobody of the same
     /// or a higher priority, however little their queue borrows, and of their own queue pass only
     /// who has a lower one.
-    pub(crate) fn extras_may_not_delay(&self, who: Starter, slots: &[Slot]) -> Vec<Slot> {
+    pub(crate) fn extras_may_not_delay(&self, who: &Starter, slots: &[Slot]) -> Vec<Slot> {
         let own = self.rank(who);
         let above = self.standings(slots).into_iter().map(|(rank, _)| rank);
         let above = above.filter(|rank| rank.priority <= own.priority);
         let limit = above.fold(own.clone(), Rank::max);
         let priority = |workload: WorkloadIdx| self.state.workloads[workload].priority;
-        let first = self.own_head(who, slots).is_none_or(|head| priority(head) < priority(who.1));
+        let head = self.own_head(who, slots);
+        let first = head.is_none_or(|head| priority(head) < priority(who.workload));
         self.up_to(who, limit, first, slots)
     }
 
     /// The head of the same queue that has a reserved start.
-    fn own_head(&self, (queue, workload, _): Starter, slots: &[Slot]) -> Option<WorkloadIdx> {
-        let own = slots.iter().find(|slot| slot.queue == queue && slot.workload != workload);
-        own.map(|own| own.workload)
+    fn own_head(&self, who: &Starter, slots: &[Slot]) -> Option<WorkloadIdx> {
+        let own = |slot: &&Slot| slot.queue == who.queue && slot.workload != who.workload;
+        slots.iter().find(own).map(|own| own.workload)
     }
 
     /// Where heads with reserved starts stand.
     fn standings(&self, slots: &[Slot]) -> Vec<Standing<'_>> {
-        slots.iter().map(|slot| self.standing_of(slot.starter())).collect()
+        slots.iter().map(|slot| self.standing_of(&self.starter_at(slot))).collect()
     }
 
     /// All reserved starts but somebody's own up to a place in the order, or up to that of the head
     /// of its own queue, if it does not go first there. If it does that head is passed, unless one
     /// was found behind it that is among them.
-    fn up_to(&self, who: Starter, limit: Rank, first: bool, slots: &[Slot]) -> Vec<Slot> {
+    fn up_to(&self, who: &Starter, limit: Rank, first: bool, slots: &[Slot]) -> Vec<Slot> {
         let own = self.own_head(who, slots);
         let all: Vec<(&Slot, Standing<'_>)> = slots.iter().zip(self.standings(slots)).collect();
         let of_own = all.iter().find(|(slot, _)| Some(slot.workload) == own);
@@ -156,7 +203,7 @@ impl Engine {
             _ => limit,
         };
         let stays = |(slot, standing): &&(&Slot, Standing<'_>)| {
-            let other = slot.workload != who.1 && Some(slot.workload) != own;
+            let other = slot.workload != who.workload && Some(slot.workload) != own;
             other && standing.0 <= limit
         };
         let behind = |own: Standing<'_>| all.iter().filter(stays).any(|(_, other)| own < *other);
@@ -167,16 +214,22 @@ impl Engine {
 }
 
 impl Around {
-    /// As it will be once work has started in a queue for which that borrows so far, by the shares
-    /// of now.
-    fn of(quota: &QuotaState, queue: QuotaIdx, borrowing: u32) -> Around {
-        let up = std::iter::successors(Some(queue), |node| quota.tree.parent(*node));
-        let below_root = up.take_while(|node| quota.tree.parent(*node).is_some());
+    /// As it will be once work that asks this has started in a queue for which that borrows so far,
+    /// by the usage of now.
+    fn of(quota: &QuotaState, queue: QuotaIdx, borrowing: u32, asks: &[(FrIdx, i64)]) -> Around {
+        let tree = &quota.tree;
+        let Some(parent) = tree.parent(queue) else { return Around::default() };
+        let up = std::iter::successors(Some(queue), |node| tree.parent(*node));
+        let below_root = up.take_while(|node| tree.parent(*node).is_some());
+        // Where all around are queues, as it runs; where some are cohorts, as it is before that.
+        let first = usize::from(tree.height(parent) == 1);
         let stand = |node: QuotaIdx| {
             let share = quota.share(node);
-            (quota.tree.height(node) < borrowing || share.borrows(), share)
+            (tree.height(node) < borrowing || share.borrows(), share)
         };
-        let mut around: Vec<(bool, Share)> = below_root.map(stand).collect();
+        let runs = (borrowing > 0, quota.share_with(queue, asks));
+        let mut around: Vec<(bool, Share)> = vec![runs];
+        around.extend(below_root.skip(first).map(stand));
         around.reverse();
         Around(around)
     }

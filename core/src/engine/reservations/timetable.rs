@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::cycle::{Verdict, place_in};
 use crate::engine::Engine;
-use crate::engine::reservations::Starter;
+use crate::engine::reservations::ranks::{Asks, Starter};
 use crate::model::claim::Places;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::txn::{SetAside, Txn};
@@ -34,13 +34,6 @@ pub(crate) struct Slot {
     pub borrowing: u32,
 }
 
-impl Slot {
-    /// Who starts, as it will then.
-    pub fn starter(&self) -> Starter {
-        (self.queue, self.workload, self.borrowing)
-    }
-}
-
 /// Where a line of a timetable starts, and with what.
 #[derive(Debug)]
 pub(crate) struct Started {
@@ -50,6 +43,17 @@ pub(crate) struct Started {
     pub assignment: Arc<Assignment>,
     /// How far its queue borrows.
     pub borrowing: u32,
+    /// What it asks of quota.
+    pub asks: Asks,
+}
+
+/// On what terms somebody starts at some time.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    /// How far its queue borrows.
+    pub borrowing: u32,
+    /// What it asks of quota.
+    pub asks: Asks,
 }
 
 impl Engine {
@@ -107,12 +111,13 @@ impl Engine {
         let profile = self.profile(queue);
         let mut txn = Txn::take_up(&mut self.state, aside);
         let places = place_in(&mut txn, &entry, assignment.clone(), profile, topology).ok();
-        let borrowing = entry.choice.borrowing;
-        (txn.set_aside(), places.map(|places| Started { places, assignment, borrowing }))
+        let (aside, borrowing) = (txn.set_aside(), entry.choice.borrowing);
+        let asks = self.asks_of(&entry);
+        (aside, places.map(|places| Started { places, assignment, borrowing, asks }))
     }
 
     /// The first of some times, given in order, at which a workload fits into a timetable without
-    /// making anybody in it late, its queue borrowing no further than it may, and how far that is.
+    /// making anybody in it late, its queue borrowing no further than it may, and on what terms.
     /// `None`: at none of them.
     ///
     /// Later times are taken to be no worse than earlier ones. Where that is not so the time found
@@ -121,15 +126,15 @@ impl Engine {
         &mut self,
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
-        who: Starter,
+        who: &Starter,
         times: &[Time],
-    ) -> Option<(Time, u32)> {
+    ) -> Option<(Time, Terms)> {
         // The search reaches out from the front: it costs what has to end, not what could.
         let (mut low, mut reach) = (0, 1);
-        let (mut high, mut borrowing) = loop {
+        let (mut high, mut terms) = loop {
             let at = (low + reach - 1).min(times.len().checked_sub(1)?);
-            if let Some(borrowing) = self.fits_at(ends, slots, who, times[at]) {
-                break (at, borrowing);
+            if let Some(terms) = self.fits_at(ends, slots, who, times[at]) {
+                break (at, terms);
             }
             low = at + 1;
             if low >= times.len() {
@@ -140,31 +145,33 @@ impl Engine {
         while low < high {
             let middle = low + (high - low) / 2;
             match self.fits_at(ends, slots, who, times[middle]) {
-                Some(then) => (high, borrowing) = (middle, then),
+                Some(then) => (high, terms) = (middle, then),
                 None => low = middle + 1,
             }
         }
-        Some((times[high], borrowing))
+        Some((times[high], terms))
     }
 
-    /// How far the queue of a workload borrows if it starts at a time, and everybody in a timetable
-    /// at theirs. `None`: not all of them can, or it would borrow further than it may.
+    /// On what terms a workload starts at a time, and everybody in a timetable at theirs. `None`:
+    /// not all of them can, or its queue would borrow further than it may.
     pub(super) fn fits_at(
         &mut self,
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
-        (queue, workload, borrowing): Starter,
+        who: &Starter,
         start: Time,
-    ) -> Option<u32> {
+    ) -> Option<Terms> {
+        let &Starter { queue, workload, borrowing, .. } = who;
         if self.budget_is_out_by(queue, start) {
             return None;
         }
         let mut slots = slots.to_vec();
         self.put_in(&mut slots, Slot { workload, queue, start, borrowing });
         self.counts.forecasts += 1;
-        let started = self.play(ends, &slots).ok()?;
+        let mut started = self.play(ends, &slots).ok()?;
         let own = slots.iter().position(|slot| slot.workload == workload)?;
-        Some(started[own].borrowing)
+        let Started { borrowing, asks, .. } = started.swap_remove(own);
+        Some(Terms { borrowing, asks })
     }
 
     /// Puts a line into a timetable where it is played once it is kept: of those that start at one
