@@ -58,6 +58,15 @@ pub fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
     SlimMeta::deserialize(deserializer).map(ObjectMeta::from)
 }
 
+/// Decodes what the API server writes as `null` on many objects where it is empty.
+pub fn empty_if_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
 /// Nothing but metadata: namespaces and the owners between a pod and its workload.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct OnlyMeta {

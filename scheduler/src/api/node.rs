@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::meta::{SlimMeta, slim};
+use super::meta::{SlimMeta, empty_if_null, slim};
 use super::resource_like;
 use crate::quantity::Quantity;
 
@@ -61,8 +61,8 @@ pub struct NodeStatus {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerImage {
-    /// Names, by tag and by digest.
-    #[serde(default)]
+    /// Names, by tag and by digest; none of one that lost its last.
+    #[serde(default, deserialize_with = "empty_if_null")]
     pub names: Vec<String>,
     /// Bytes.
     #[serde(default)]

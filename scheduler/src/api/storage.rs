@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_queue::LabelSelector;
-use super::meta::{SlimMeta, slim};
+use super::meta::{SlimMeta, empty_if_null, slim};
 use super::resource_like;
 use crate::quantity::Quantity;
 
@@ -333,8 +333,8 @@ resource_like!(CsiNode, k8s_openapi::api::storage::v1::CSINode);
 /// Drivers of a node.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct CsiNodeSpec {
-    /// Drivers.
-    #[serde(default)]
+    /// Drivers; most nodes have none.
+    #[serde(default, deserialize_with = "empty_if_null")]
     pub drivers: Vec<NodeDriver>,
 }
 

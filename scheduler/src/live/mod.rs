@@ -224,6 +224,11 @@ impl Kind {
         }
     }
 
+    /// Whether every API server serves this kind, in the one version that is read.
+    pub fn is_always_served(self) -> bool {
+        !matches!(self, Kind::Storage(_) | Kind::Devices(_) | Kind::Gang(_) | Kind::Queueing(..))
+    }
+
     /// Whether objects of this kind live in namespaces.
     pub fn namespaced(self) -> bool {
         match self {

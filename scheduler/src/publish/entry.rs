@@ -163,13 +163,20 @@ pub(super) fn shown_workload(entry: &Entry) -> Option<&ShownWorkload> {
 /// How many ranks there are.
 pub(super) const RANKS: usize = 4;
 
+/// Whether an object is to be written beside effects as fast as without: it is to outlive its pods,
+/// which those effects stop.
+pub(super) fn is_urgent(entry: &Entry) -> bool {
+    let wanted = entry.wanted.as_ref().filter(|_| entry.shown.is_some());
+    matches!(wanted, Some(Wanted::Workload(it)) if workload::lets_go(it))
+}
+
 /// What is written first: what people wait for, then what merely follows. An object that shows
 /// nothing yet is made whole before another is made, and one that is to outlive its pods is written
 /// while they are there.
 pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
     match (key, &entry.wanted, &entry.shown) {
         (_, Some(Wanted::Gone(_)), _) => 3,
-        (Key::Workload(_), Some(Wanted::Workload(it)), Some(_)) if workload::lets_go(it) => 0,
+        (Key::Workload(_), ..) if is_urgent(entry) => 0,
         (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.bare() => 0,
         (Key::Workload(_), _, None) => 1,
         (Key::Pod(_), ..) => 1,
@@ -230,9 +237,6 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> N
         }
         (Wanted::Gone(_), Some(Shown::Workload(shown))) => {
             Next::Do(Write::Delete(shown.uid().map(str::to_owned)))
-        }
-        (Wanted::Gone(_), _) if !listed && matches!(key, Key::Workload(_)) => {
-            Next::Wait(now.plus(EVERY))
         }
         (Wanted::Gone(_), _) => Next::Nothing,
         (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),

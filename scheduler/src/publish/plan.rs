@@ -23,8 +23,8 @@ use capstan_core::plan::{PodRef, State};
 use capstan_core::time::{Span, Time};
 
 use super::entry::{
-    Answer, Around, Entry, Filed, Key, Next, RANKS, Shown, Wanted, Write, counted, next, rank,
-    shown_workload,
+    Answer, Around, Entry, Filed, Key, Next, RANKS, Shown, Wanted, Write, counted, is_urgent, next,
+    rank, shown_workload,
 };
 use super::events::{Notes, Told};
 use super::groups::{Bearers, GroupKey, GroupWish, Stands};
@@ -157,6 +157,8 @@ impl Plan {
     /// work of ours bears the name of one, that shows when it is to be made.
     pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = (Name, ShownWorkload)>) {
         self.listed = true;
+        // They name no work that comes later, which lists after this one show.
+        let standing = self.standing.take();
         for (key, entry) in &mut self.entries {
             if matches!(key, Key::Workload(_)) {
                 entry.shown = None;
@@ -168,7 +170,7 @@ impl Plan {
                 continue;
             }
             let key = Key::Workload(name.clone());
-            if self.standing.as_ref().is_some_and(|names| !names.contains(&name)) {
+            if standing.as_ref().is_some_and(|names| !names.contains(&name)) {
                 strays.push(key.clone());
             }
             self.notes.shown(now, &name, &object);
@@ -210,7 +212,8 @@ impl Plan {
         {
             return;
         }
-        self.want(now, key, Wanted::Gone(now));
+        // Pods of a held group may be being made again while one leader follows another.
+        self.want(now, key, Wanted::Gone(now.plus(COMES_BACK)));
     }
 
     /// Whether the Workload of this name is another scheduler's, as far as the API was asked.
@@ -297,11 +300,11 @@ impl Plan {
                 self.notes.left(name);
                 self.want(now, key, Wanted::Gone(now.plus(COMES_BACK)));
             }
-            Some(_) if !self.listed => {
-                self.notes.forget(name);
-                self.want(now, key, Wanted::Gone(now));
+            _ => {
+                self.forget(&key);
+                // What the first list shows of it goes as whatever nobody stands for.
+                _ = self.standing.as_mut().map(|names| names.remove(name));
             }
-            _ => self.forget(&key),
         }
     }
 
@@ -453,8 +456,10 @@ impl Plan {
         }
         loop {
             let (rank, at, late) = self.turn(now)?;
+            let urgent = is_urgent(&self.entries[&self.ready[rank][&at].1]);
+            let beside = self.beside(now) && !urgent;
             // Before anything is put together that could not be sent.
-            if !self.bucket.has(now, self.beside(now)) {
+            if !self.bucket.has(now, beside) {
                 return None;
             }
             let (_, key) = self.ready[rank].remove(&at).expect("it is somebody's turn");
@@ -475,7 +480,7 @@ impl Plan {
                     }
                     let what = counted(&key, &write, entry);
                     *self.counts.entry(what).or_default() += 1;
-                    self.bucket.take(now, self.beside(now));
+                    self.bucket.take(now, beside);
                     self.late_turn = !late;
                     return Some((key, write));
                 }

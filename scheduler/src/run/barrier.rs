@@ -9,8 +9,8 @@
 //! a watch in which nothing happens (it shows no version to compare) holds up nobody for long.
 //!
 //! Phases: with the lease in hand, the API server is asked once for each kind that counts (pods
-//! for nodes and quota, Jobs for who is admitted or suspended, claims on devices, and what they are
-//! given from, where these are served) which version it is at. That is a
+//! for nodes and quota, Jobs and other owners for who is resumed or suspended, claims on devices,
+//! and what they are given from, where these are served) which version it is at. That is a
 //! consistent read: whatever was answered before it has a lower version, and a server that answers
 //! it from its cache has that in its cache by then. Versions of a server can be compared as
 //! numbers. Then a kind has caught up as soon as
@@ -38,18 +38,21 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::ListParams;
-use kube::{Api, Client, Resource};
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout_at};
 
 use crate::client;
+use crate::gangs::kinds::Kind as Owner;
 use crate::live::{Kind, Object, Seen};
 use crate::read::kinds::DeviceKind;
+use crate::watch;
 
 /// A watch that shows nothing for so long has nothing to show: on a busy server, watches were
 /// tens of milliseconds behind.
@@ -60,17 +63,30 @@ pub const MOST: Duration = Duration::from_millis(500);
 /// How long the API server has to say where it is: longer than it takes until a dead connection of
 /// a watch is known as such. An answer usually takes milliseconds.
 const ANSWER_MAX: Duration = Duration::from_secs(25);
+/// The same for kinds of other projects: webhooks of theirs, which may hang, convert what is asked.
+const OTHERS_MAX: Duration = Duration::from_secs(1);
 /// How long after its connection failed a server is asked again: its watch is resumed by then.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Kinds in which a leader's effects show and that others could be decided wrongly by. What claims
-/// are allocated from counts too: a claim may have a device of a slice that was not seen.
-pub const COUNTED: [Kind; 5] = [
+/// Kinds in which a leader's effects show and that others could be decided wrongly by: pods that
+/// were bound, owners that were resumed or suspended, claims that were allocated. What claims are
+/// allocated from counts too: a claim may have a device of a slice that was not seen.
+pub const COUNTED: [Kind; 15] = [
     Kind::Pod,
     Kind::Job,
     Kind::Devices(DeviceKind::Claim),
     Kind::Devices(DeviceKind::Slice),
     Kind::Devices(DeviceKind::Class),
+    Kind::Gang(Owner::TrainJob),
+    Kind::Gang(Owner::JobSet),
+    Kind::Gang(Owner::PyTorchJob),
+    Kind::Gang(Owner::TfJob),
+    Kind::Gang(Owner::XgBoostJob),
+    Kind::Gang(Owner::PaddleJob),
+    Kind::Gang(Owner::JaxJob),
+    Kind::Gang(Owner::MpiJob),
+    Kind::Gang(Owner::RayJob),
+    Kind::Gang(Owner::RayCluster),
 ];
 
 /// The version at which the server is with each kind; `None`: the kind is not served, so that there
@@ -128,7 +144,10 @@ fn version(object: &Object) -> u64 {
         Object::Broken(_, object, ..) => Some(&object.metadata),
         _ => None,
     };
-    let text = meta.and_then(|meta| meta.resource_version.as_deref());
+    let text = match object {
+        Object::Gang(_, owner) => owner["metadata"]["resourceVersion"].as_str(),
+        _ => meta.and_then(|meta| meta.resource_version.as_deref()),
+    };
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
@@ -151,15 +170,9 @@ pub async fn asked(client: &Client, idle: Duration) -> (Marks, Duration) {
 
 /// Asks the API server which versions it is at; a kind of which it does not say has none.
 async fn marks(client: &Client) -> Marks {
-    let (pods, jobs, claims, slices, classes) = tokio::join!(
-        latest::<Pod>(client),
-        latest::<Job>(client),
-        latest::<ResourceClaim>(client),
-        latest::<ResourceSlice>(client),
-        latest::<DeviceClass>(client),
-    );
+    let asked = COUNTED.into_iter().map(|kind| async move { (kind, mark(client, kind).await) });
     let mut marks = Marks::new();
-    for (kind, mark) in COUNTED.into_iter().zip([pods, jobs, claims, slices, classes]) {
+    for (kind, mark) in join_all(asked).await {
         match mark {
             Ok(version) => drop(marks.insert(kind, version)),
             Err(why) => {
@@ -171,22 +184,55 @@ async fn marks(client: &Client) -> Marks {
     marks
 }
 
+/// The version at which the server is with a kind, in the first version of that which it serves.
+async fn mark(client: &Client, kind: Kind) -> Result<Option<u64>, String> {
+    let all = client.clone();
+    let most = Most { within: ANSWER_MAX, always: kind.is_always_served() };
+    match kind {
+        Kind::Pod => latest::<Pod>(Api::all(all), most).await,
+        Kind::Job => latest::<Job>(Api::all(all), most).await,
+        Kind::Devices(DeviceKind::Claim) => latest::<ResourceClaim>(Api::all(all), most).await,
+        Kind::Devices(DeviceKind::Slice) => latest::<ResourceSlice>(Api::all(all), most).await,
+        Kind::Devices(DeviceKind::Class) => latest::<DeviceClass>(Api::all(all), most).await,
+        Kind::Gang(owner) => {
+            let most = Most { within: OTHERS_MAX, ..most };
+            for served in watch::kinds::of_gangs(owner) {
+                let api = Api::<DynamicObject>::all_with(all.clone(), &served);
+                if let Some(mark) = latest(api, most).await? {
+                    return Ok(Some(mark));
+                }
+            }
+            Ok(None)
+        }
+        other => unreachable!("{} is not counted", other.name()),
+    }
+}
+
+/// How a server is asked for its version.
+#[derive(Clone, Copy)]
+struct Most {
+    /// For how long at most.
+    within: Duration,
+    /// Every server serves the kind: one that says otherwise is none, and asked again.
+    always: bool,
+}
+
 /// The version of a consistent list; its one object is not looked at. `None`: no such kind is
 /// served. It is asked for until the server answers, whatever that is.
-async fn latest<K>(client: &Client) -> Result<Option<u64>, String>
+async fn latest<K>(api: Api<K>, most: Most) -> Result<Option<u64>, String>
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    K: Clone + DeserializeOwned + Debug,
 {
-    let (api, one) = (Api::<K>::all(client.clone()), ListParams::default().limit(1));
-    let end = tokio::time::Instant::now() + ANSWER_MAX;
+    let one = ListParams::default().limit(1);
+    let end = tokio::time::Instant::now() + most.within;
     let listed = loop {
         let listed = timeout_at(end, api.list_metadata(&one)).await;
         match listed.map_err(|_| "no answer in time".to_owned())? {
             Ok(listed) => break listed,
             Err(error) => match client::code(&error) {
-                Some(404) => return Ok(None),
+                Some(404) if !most.always => return Ok(None),
+                Some(404) | None => sleep(AGAIN).await,
                 Some(_) => return Err(client::explain(&error)),
-                None => sleep(AGAIN).await,
             },
         }
     };
@@ -246,8 +292,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::api::devices::DeviceObject;
+    use crate::gangs;
     use http::{Request, Response};
     use kube::client::Body;
     use serde_json::json;
@@ -318,6 +367,29 @@ mod tests {
         progress.note(&Seen::Applied(claim(99)), now);
         assert_eq!(barrier.passage(&progress, now), Passage::Until(now + QUIET));
         progress.note(&Seen::Applied(claim(100)), now);
+        assert_eq!(barrier.passage(&progress, now), Passage::Free);
+    }
+
+    #[test]
+    fn owners_that_can_be_resumed_are_waited_for_where_they_are_served() {
+        let rows = gangs::kinds::TABLE.iter().filter(|row| row.suspend.is_some());
+        let suspended: BTreeSet<Kind> = rows.map(|row| Kind::Gang(row.kind)).collect();
+        let counted = COUNTED.into_iter().filter(|kind| matches!(kind, Kind::Gang(_)));
+        assert_eq!(counted.collect::<BTreeSet<_>>(), suspended);
+        let now = Instant::now();
+        let mut marks = marks_of_old();
+        marks.insert(Kind::Gang(Owner::JobSet), Some(100));
+        let barrier = Barrier::new(marks, Duration::ZERO, now);
+        let mut progress = Progress::default();
+        progress.note(&Seen::Applied(pod(105)), now);
+        progress.note(&Seen::Applied(job(105)), now);
+        let owner = |version: u64| {
+            let meta = json!({ "name": "s", "resourceVersion": version.to_string() });
+            Object::Gang(Owner::JobSet, Box::new(json!({ "metadata": meta })))
+        };
+        progress.note(&Seen::Applied(owner(99)), now);
+        assert_eq!(barrier.passage(&progress, now), Passage::Until(now + QUIET));
+        progress.note(&Seen::Applied(owner(100)), now);
         assert_eq!(barrier.passage(&progress, now), Passage::Free);
     }
 
@@ -394,7 +466,8 @@ mod tests {
             if path.ends_with("/jobs") {
                 std::future::pending::<()>().await;
             }
-            if path.ends_with("/deviceclasses") {
+            let older = path == "/apis/kubeflow.org/v2beta1/mpijobs";
+            if older || path.ends_with("/deviceclasses") || path.ends_with("/rayjobs") {
                 let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
                     "code": 404, "reason": "NotFound", "message": "no such resource" });
                 let body = Body::from(status.to_string().into_bytes());
@@ -407,12 +480,12 @@ mod tests {
         });
         let client = Client::new(service, "default");
         let begun = tokio::time::Instant::now();
-        let wanted = BTreeMap::from([
-            (Kind::Pod, Some(4711)),
-            (Kind::Devices(DeviceKind::Claim), Some(4711)),
-            (Kind::Devices(DeviceKind::Slice), Some(4711)),
-            (Kind::Devices(DeviceKind::Class), None),
-        ]);
+        let says = |kind: &Kind| match kind {
+            Kind::Devices(DeviceKind::Class) | Kind::Gang(Owner::RayJob) => None,
+            _ => Some(4711),
+        };
+        let wanted = COUNTED.into_iter().map(|kind| (kind, says(&kind)));
+        let wanted: Marks = wanted.filter(|(kind, _)| *kind != Kind::Job).collect();
         assert_eq!(marks(&client).await, wanted);
         assert!(begun.elapsed() <= ANSWER_MAX + MS, "{:?}", begun.elapsed());
     }

@@ -4,15 +4,21 @@
 //! streamed list it is left out, which looks as if it were gone, and in a watch its last version
 //! stays. So every object is first taken as text. One that cannot be read keeps its name and says
 //! what is wrong with it.
+//!
+//! What is `null` is the same as absent, as in a file: the API server writes that for lists which
+//! have nothing and may not be left out, as the names of an image that lost its last, or the
+//! drivers of a node that has none. It is looked for only where reading fails without.
 
 use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::api::meta::OnlyMeta;
+use crate::read::queueing::without_nulls;
 
 /// An object as far as it can be read.
 #[derive(Clone, Debug)]
@@ -29,14 +35,13 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
         if let Ok(object) = serde_json::from_str(text.get()) {
             return Ok(Lenient::Read(object));
         }
-        let meta: OnlyMeta = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
-        let mut again = serde_json::Deserializer::from_str(text.get());
-        let (path, problem) = match serde_path_to_error::deserialize::<_, K>(&mut again) {
+        let mut value: Value = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        without_nulls(&mut value);
+        let meta = OnlyMeta::deserialize(&value).map_err(D::Error::custom)?;
+        let (path, problem) = match serde_path_to_error::deserialize::<_, K>(value) {
             Ok(object) => return Ok(Lenient::Read(object)),
-            Err(error) => (error.path().to_string(), error.into_inner().to_string()),
+            Err(error) => (error.path().to_string(), error.into_inner()),
         };
-        // Lines and columns are those of the wire, and nobody's business.
-        let problem = problem.split(" at line ").next().unwrap_or_default();
         Ok(Lenient::Broken(Box::new(meta), path, format!("cannot be read: {problem}")))
     }
 }
@@ -81,7 +86,10 @@ mod tests {
     use kube::core::{ObjectList, WatchEvent};
 
     use super::*;
+    use crate::api::limits::LimitRange;
+    use crate::api::node::Node;
     use crate::api::pod::Pod;
+    use crate::api::storage::CsiNode;
 
     fn pod(name: &str, cpu: &str) -> String {
         format!(
@@ -120,5 +128,26 @@ mod tests {
         let WatchEvent::Modified(found) = event else { panic!("{event:?}") };
         assert!(brief(&found).starts_with(says));
         assert_eq!(found.meta().resource_version.as_deref(), Some("7"), "the watch goes on");
+    }
+
+    /// As the API server writes lists that have nothing and no `omitempty`.
+    #[test]
+    fn what_is_null_is_absent() {
+        fn read<K: DeserializeOwned>(text: &str) -> K {
+            match serde_json::from_str(text).expect("an object") {
+                Lenient::Read(object) => object,
+                Lenient::Broken(_, path, problem) => panic!("{path}: {problem}"),
+            }
+        }
+        let node: Node = read(
+            r#"{"metadata":{"name":"n","uid":"u","managedFields":null},"spec":{"taints":null},
+            "status":{"allocatable":{"cpu":"8"},"images":[{"names":null,"sizeBytes":1},
+            {"names":["img:1"],"sizeBytes":2}]}}"#,
+        );
+        let status = node.status;
+        let names: Vec<usize> = status.images.iter().map(|image| image.names.len()).collect();
+        assert_eq!(names, [0, 1]);
+        read::<CsiNode>(r#"{"metadata":{"name":"n","uid":"u"},"spec":{"drivers":null}}"#);
+        read::<LimitRange>(r#"{"metadata":{"name":"l","uid":"u"},"spec":{"limits":null}}"#);
     }
 }

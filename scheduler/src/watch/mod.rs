@@ -48,7 +48,7 @@ use crate::client;
 use crate::live::{Kind, Object, Seen, Stored};
 use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 
-mod kinds;
+pub(crate) mod kinds;
 mod lenient;
 
 use kinds::{MetaOf, Raw};
@@ -360,6 +360,9 @@ impl Follower {
                     Answer::NoStreaming if lists(&watch) && watch.field_selector.is_some() => {
                         Answer::NotSelected
                     }
+                    // Every API server serves it: what stands before it said so, and all that is
+                    // there would be taken for gone.
+                    Answer::NotServed if self.kind.is_always_served() => Answer::Trouble,
                     answer => answer,
                 };
                 let news = self.say(answer, &error);

@@ -156,7 +156,7 @@ async fn a_server_that_cannot_stream_lists_is_asked_for_plain_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_in_trouble_is_asked_again_and_ever_less_often() {
-    for code in [400, 403, 429, 500, 503] {
+    for code in [400, 403, 404, 429, 500, 503] {
         let (client, asked) = server(move |_, _| refusal(code));
         let (_tasks, from) = follow(&client, Kind::Namespace);
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -168,7 +168,7 @@ async fn a_server_in_trouble_is_asked_again_and_ever_less_often() {
 
 #[tokio::test(start_paused = true)]
 async fn trouble_says_nothing_of_what_there_is_and_passes() {
-    for code in [403, 429, 500] {
+    for code in [403, 404, 429, 500] {
         let (client, _) = server(move |uri, number| match uri {
             _ if number < 3 => refusal(code),
             uri if uri.contains(STREAMED) => refusal(422),

@@ -97,12 +97,20 @@ impl GpuNodes {
         let taints = if self.tainted { vec![taint] } else { Vec::new() };
         let condition = json!({"type": "Ready", "status": "True", "reason": "Played"});
         let conditions = if ready { vec![condition] } else { Vec::new() };
+        // One image has lost its last name, as on many nodes; the API server shows that as null.
+        let images =
+            json!([{"names": ["driver:1"], "sizeBytes": 1}, {"names": [], "sizeBytes": 1}]);
         json!({
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": labels},
             "spec": {"taints": taints},
-            "status": {"capacity": amounts, "allocatable": amounts, "conditions": conditions},
+            "status": {
+                "capacity": amounts,
+                "allocatable": amounts,
+                "conditions": conditions,
+                "images": images,
+            },
         })
     }
 }

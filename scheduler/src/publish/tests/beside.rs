@@ -110,17 +110,27 @@ fn four_jobs_a_second_without_end_starve_nobody() {
 fn what_is_to_outlive_the_pods_of_a_bare_gang_waits_for_no_effect() {
     let mut bare = gang(State::Running);
     (bare.owner, bare.source, bare.group) = (None, GangSource::CapstanGang, Some("g".into()));
+    // More than may be written in a second of what waits.
+    let names: Vec<String> = (0..40).map(|n| format!("g{n}")).collect();
     for (reason, writes) in [(PreemptionReason::Priority, 0), (PreemptionReason::Deactivated, 1)] {
         let (mut plan, mut api) = ready();
-        plan.workload(at(0), bare.clone());
+        for name in &names {
+            bare.view.name = name.as_str().into();
+            plan.workload(at(0), bare.clone());
+        }
         api.work(&mut plan, at(0));
-        let mut stopped = bare.clone();
-        stopped.view.state = State::Evicting;
-        stopped.view.preempted = Some(Preemption { reason, ..fixture::preemption() });
         plan.acts(at(10_000));
-        plan.workload(at(10_000), stopped);
-        assert_eq!(api.work(&mut plan, at(10_000)), writes, "{reason:?}");
-        let named = api.workload("g").metadata.owner_references.unwrap_or_default().len();
-        assert_eq!(named, 1 - writes, "{reason:?}");
+        for name in &names {
+            let mut stopped = bare.clone();
+            stopped.view.name = name.as_str().into();
+            stopped.view.state = State::Evicting;
+            stopped.view.preempted = Some(Preemption { reason, ..fixture::preemption() });
+            plan.workload(at(10_000), stopped);
+        }
+        assert_eq!(api.work(&mut plan, at(10_000)), 40 * writes, "{reason:?}");
+        for name in &names {
+            let named = api.workload(name).metadata.owner_references.unwrap_or_default().len();
+            assert_eq!(named, 1 - writes, "{reason:?} {name}");
+        }
     }
 }

@@ -11,6 +11,7 @@ mod places;
 mod pods;
 mod refused;
 mod requests;
+mod strays;
 mod told;
 mod vanished;
 mod whose;
@@ -409,41 +410,6 @@ fn failures_pause_longer_each_time_and_an_object_that_vanished_is_made_again() {
     plan.answered(now.plus(EVERY), &key, Answer::Gone);
     assert_eq!(api.work(&mut plan, now.plus(Span(2_000))), 2, "created and shown again");
     assert!(api.objects.contains_key(&key));
-}
-
-#[test]
-fn what_no_gang_stands_for_is_deleted() {
-    let (mut plan, mut api) = ready();
-    plan.workload(at(0), waits(gang(State::Queued), room(1), &["g-0"]));
-    api.work(&mut plan, at(1_000));
-    plan.gone(at(2_000), &name("g"));
-    assert_eq!(api.work(&mut plan, at(2_000)), 0, "it may come back");
-    assert_eq!(api.work(&mut plan, at(7_000)), 1);
-    assert_eq!(api.writes.last().expect("one").1, Write::Delete(Some("made".to_owned())));
-    assert_eq!(plan.backlog(), 0);
-    // At a start: what the list shows and the engine does not know.
-    for listed_first in [true, false] {
-        let mut plan = Plan::new(Limits::default(), OURS.into());
-        let mut stray = super::workload::object(&gang(State::Queued), OURS);
-        stray.metadata.uid = Some("old".to_owned());
-        let mut kept = stray.clone();
-        kept.metadata.name = Some("kept".to_owned());
-        let all = [stray, kept].map(|it| ShownWorkload::named(&it).expect("it has a name"));
-        let names = || BTreeSet::from([name("kept")]);
-        match listed_first {
-            true => {
-                plan.listed(at(0), all);
-                plan.standing(at(0), names());
-            }
-            false => {
-                plan.standing(at(0), names());
-                plan.listed(at(0), all);
-            }
-        }
-        let want = (Key::Workload(name("g")), Write::Delete(Some("old".to_owned())));
-        assert_eq!(plan.next(at(0)), Some(want));
-        assert_eq!(plan.next(at(0)), None);
-    }
 }
 
 /// A queue that borrows.
