@@ -558,4 +558,14 @@ mod tests {
         assert_eq!((marks.len(), idle), (COUNTED.len(), Duration::ZERO));
         assert!(begun.elapsed() >= long, "{:?}", begun.elapsed());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn kinds_of_other_projects_that_are_not_given_are_not_waited_for_as_long() {
+        let long = Duration::from_secs(20);
+        let (client, _) = server(move |at| if at >= 5 { Fails::For(long) } else { Fails::Not });
+        let begun = tokio::time::Instant::now();
+        let (marks, _) = asked(&client, QUIET).await;
+        assert!(marks.keys().all(|kind| !matches!(kind, Kind::Gang(_))) && marks.len() == 5);
+        assert!(begun.elapsed() <= OTHERS_MAX + MS, "{:?}", begun.elapsed());
+    }
 }

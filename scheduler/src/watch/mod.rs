@@ -354,17 +354,7 @@ impl Follower {
                     }
                     Err(error) => error,
                 };
-                let answer = match Answer::of(&error) {
-                    // Older definitions of ours let nobody select by what is selected here, and
-                    // older servers know of no such thing.
-                    Answer::NoStreaming if lists(&watch) && watch.field_selector.is_some() => {
-                        Answer::NotSelected
-                    }
-                    // Every API server serves it: what stands before it said so, and all that is
-                    // there would be taken for gone.
-                    Answer::NotServed if self.kind.is_always_served() => Answer::Trouble,
-                    answer => answer,
-                };
+                let answer = self.answer(&error, &watch);
                 let news = self.say(answer, &error);
                 let forbidden = news && answer == Answer::Forbidden;
                 if forbidden
@@ -406,6 +396,21 @@ impl Follower {
             Event::InitDone => Seen::Complete(self.kind),
             Event::Apply(one) => Seen::Applied(object(one)),
             Event::Delete(one) => Seen::Deleted(object(one)),
+        }
+    }
+
+    /// What an error of a watch means for this kind.
+    fn answer(&self, error: &watcher::Error, watch: &Watch) -> Answer {
+        match Answer::of(error) {
+            // Older definitions of ours let nobody select by what is selected here, and older
+            // servers know of no such thing.
+            Answer::NoStreaming if lists(watch) && watch.field_selector.is_some() => {
+                Answer::NotSelected
+            }
+            // Every API server serves it: what stands before it said so, and all that is there
+            // would be taken for gone.
+            Answer::NotServed if self.kind.is_always_served() => Answer::Trouble,
+            answer => answer,
         }
     }
 

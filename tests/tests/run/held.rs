@@ -100,6 +100,31 @@ fn a_gang_without_an_owner_stays_held_when_all_its_pods_are_replaced() {
 }
 
 #[test]
+fn a_gang_without_an_owner_that_is_held_while_it_runs_stays_so_when_its_pods_are_made_again() {
+    let (cluster, _capstan) = led(&GpuNodes::new("h100", 1));
+    scene::create(&cluster, bare_gang("duo", 2));
+    let before = wait_for(&cluster, "workloads.capstan.sh", "it runs", |all| {
+        state(all, "duo").0 == "Running"
+    });
+    let hold = json!({"spec": {"active": false}}).to_string();
+    cluster.kubectl(&["patch", "wl", "duo", "--type", "merge", "-p", &hold]).expect("patched");
+    wait_for(&cluster, "pods", "its pods are stopped", <[Value]>::is_empty);
+    scene::create(&cluster, bare_gang("duo", 2));
+    let after = wait_for(&cluster, "workloads.capstan.sh", "it is held", |all| {
+        let (state, reason) = state(all, "duo");
+        state == "Queued" && reason.contains("spec.active: false")
+    });
+    assert_eq!(after[0]["metadata"]["uid"], before[0]["metadata"]["uid"], "by the same object");
+    submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "other", 4) }]);
+    wait_for(&cluster, "pods", "another runs", |pods| {
+        running(pods, |name| name.starts_with("other-")) == 4
+    });
+    let pods = cluster.list("pods").expect("pods");
+    let bound = |it: &&Value| name_of(it).starts_with("duo-") && !it["spec"]["nodeName"].is_null();
+    assert_eq!(pods.iter().filter(bound).count(), 0, "it stays held");
+}
+
+#[test]
 fn a_queue_that_is_drained_stops_its_work_and_starts_it_again() {
     let (cluster, _capstan) = led(&GpuNodes::new("h100", 1));
     submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "train", 4) }]);

@@ -1,6 +1,6 @@
 //! What breaks around Capstan: the API server and its history, other schedulers, nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ fn the_api_server_goes_and_comes_back_without_its_history() {
     let history = cluster.watch_pods().expect("a watch");
     let mut capstan = cluster.capstan("capstan-0", SLOWLY).expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
-    let mut away = Vec::new();
+    let (mut away, mut shown) = (Vec::new(), BTreeMap::new());
     for round in 0..3 {
         let prefix = format!("round-{round}");
         submit(&cluster, &gangs(&prefix, 10));
@@ -80,6 +80,15 @@ fn the_api_server_goes_and_comes_back_without_its_history() {
         away.push(left..history.time());
         run_within(&cluster, &prefix, 10 * SIZE, OTHERS_RETURN);
         assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
+        // Lists that begin anew show Workloads that came since: none is made twice.
+        let all =
+            wait_within(OTHERS_RETURN, &cluster, "workloads.capstan.sh", "are shown", |all| {
+                all.len() == 10 * (round + 1)
+            });
+        let of = |it: &Value| (name_of(it).to_owned(), it["metadata"]["uid"].clone());
+        let now: BTreeMap<String, Value> = all.iter().map(of).collect();
+        assert!(shown.iter().all(|(name, uid)| now.get(name) == Some(uid)), "{shown:?} {now:?}");
+        shown = now;
     }
     judge::binds_are_sound(&history, 8);
     judge::are_bound(&judge::gangs(&history, SIZE), IN_PART, &away);

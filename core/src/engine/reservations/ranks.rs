@@ -32,8 +32,8 @@
 //! hold ([`timetable`]), as others go before it there; it is found anew in the place that it has
 //! then. Nor does a head take a sooner start in exchange at which it borrows further: it may begin
 //! there if nobody minds, and else has its own. What it asks of quota is kept as it was when its
-//! start was found: with other flavors it stands where it did. Nothing else is kept. Cost: a look at
-//! each of them.
+//! start was found: with other flavors it stands where it did. Nothing else is kept. Cost: a look
+//! at each of them.
 //!
 //! [`timetable`]: super::timetable
 
