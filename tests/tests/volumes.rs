@@ -272,6 +272,44 @@ fn pods_wait_at_their_places_for_claims_that_are_made_for_them() {
     engine.recount();
 }
 
+/// Pods of a resumed Job come one after the other: whose claim is bound is not held up by the bind
+/// of another, which nobody has answered yet.
+#[test]
+fn a_bind_that_is_not_answered_holds_nobody_up() {
+    let mut engine = Engine::new();
+    let owner = job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("a", 8), Input::Storage(class(Some("disks")))]);
+    facts.extend([is(claim("c-0")), is(claim("c-1")), Input::Owner(owner.clone())]);
+    let first = engine.step(NOW, facts);
+    let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+    let resumed = answer(resume.expect("it fits"), EffectResult::Done);
+    let owner = OwnerFacts { suspended: false, ..owner };
+    let mut pods = pods_of(&owner);
+    for (at, pod) in pods.iter_mut().enumerate() {
+        let claims = vec![ClaimUse { claim: key(&format!("c-{at}")), made_for: None }];
+        let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
+        pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
+    }
+    let made = |name: &str| {
+        let of = Some((key(name), Some(text(format!("uid-{name}")))));
+        let volume = volume(&format!("v-{name}"), "a");
+        let volume = VolumeFacts { claim: of, available: false, ..volume };
+        let named = Some(volume.name.clone());
+        [there(volume), is(ClaimFacts { volume: named, bound: true, ..claim(name) })]
+    };
+    let came = vec![resumed, Input::Owner(owner), Input::Pod(pods[0].clone())];
+    let came = engine.step(after(1), came);
+    assert_eq!((binds(&came), selects(&came).len()), (vec![], 1));
+    let one = engine.step(after(2), done(&came).into_iter().chain(made("c-0")).collect());
+    assert_eq!(binds(&one), [("train-0".to_owned(), "a".to_owned())]);
+    let late = engine.step(after(3), vec![Input::Pod(pods[1].clone())]);
+    assert_eq!((binds(&late), selects(&late).len()), (vec![], 1));
+    let other = engine.step(after(4), done(&late).into_iter().chain(made("c-1")).collect());
+    assert_eq!(binds(&other), [("train-1".to_owned(), "a".to_owned())]);
+    engine.recount();
+}
+
 #[test]
 fn claims_have_ten_minutes_to_be_bound() {
     let mut engine = Engine::new();

@@ -174,9 +174,7 @@ impl Engine {
             let Some(workload) = workload.filter(|w| self.state.workloads.get(*w).is_some()) else {
                 continue;
             };
-            let is = |pod: PodIdx| self.state.pods[pod].binding;
-            let waits = |pod| matches!(is(pod), Binding::InFlight(_));
-            let preparing = self.state.placed(workload).any(waits);
+            let preparing = self.state.placed(workload).any(|pod| self.is_preparing(pod));
             if preparing || self.unsent(workload).is_empty() {
                 continue;
             }
@@ -190,6 +188,17 @@ impl Engine {
                     None => self.send_prepared(now, workload),
                 },
             }
+        }
+    }
+
+    /// Whether something is still settled before a member is bound. One whose bind is on its way
+    /// holds nobody up: no answer to that would send the others.
+    fn is_preparing(&self, pod: PodIdx) -> bool {
+        match self.state.pods[pod].binding {
+            Binding::InFlight(effect) => {
+                !matches!(self.inflight.get(&effect), Some(InFlight::Bind(_)))
+            }
+            Binding::None | Binding::Kept | Binding::Bound => false,
         }
     }
 
