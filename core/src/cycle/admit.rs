@@ -35,6 +35,8 @@ impl Engine {
         self.report_outcome(workload, Outcome::Admitted);
         self.clear_reason(workload);
         let entry = &mut self.state.workloads[workload];
+        // It has left: an owner that somebody else suspended begins the same run anew.
+        (entry.evicting, entry.stop_asked) = (None, false);
         // How often it failed is forgotten once it runs.
         (entry.requeue.scan, entry.requeue.not_before) = (None, None);
         entry.found_running = false;

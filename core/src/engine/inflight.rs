@@ -228,7 +228,8 @@ impl Engine {
         self.state.pods[pod].takeover = Takeover::Over;
     }
 
-    /// A resumed owner did not come up: its places are free again.
+    /// A resumed owner did not come up: the places that are kept for its pods are free again. Pods
+    /// of it that are there all the same, because somebody else resumed it, have theirs.
     pub(super) fn unresume(
         &mut self,
         now: Time,
@@ -236,8 +237,9 @@ impl Engine {
         failure: Text,
         changes: &mut Changes,
     ) {
-        let placed: Vec<PodIdx> = self.state.placed(workload).collect();
-        for pod in placed {
+        let mut kept: Vec<PodIdx> = self.state.placed(workload).collect();
+        kept.retain(|pod| self.state.pods[*pod].kept());
+        for pod in kept {
             self.state.release(pod, changes);
         }
         self.deadlines.set(workload, None);

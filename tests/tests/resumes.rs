@@ -1,0 +1,145 @@
+//! Owners that are resumed or suspended, by us and by somebody else at the same time, and answers
+//! that are not what was counted on. Each test feeds facts by hand.
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, OwnerFacts, PodFacts, PodPhase};
+use capstan_core::plan::{Action, EffectResult, State, StepOutput};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+fn after(seconds: i64) -> Time {
+    NOW.plus(Span::seconds(seconds))
+}
+
+/// A suspended Job of two pods with one GPU each, in a queue of two.
+fn train() -> OwnerFacts {
+    job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")))
+}
+
+/// One pod of higher priority that needs all that there is.
+fn rival() -> PodFacts {
+    let rival = pod("rival", &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    PodFacts { priority: 9, ..rival }
+}
+
+/// The Job has its places on the only node, and its resume is on its way.
+fn begun() -> (Engine, StepOutput) {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(train())]);
+    let first = engine.step(NOW, facts);
+    (engine, first)
+}
+
+/// How the one effect of its kind is answered.
+fn answered(output: &StepOutput, kind: fn(&Action) -> bool, result: EffectResult) -> Input {
+    let mut effects = output.effects.iter().filter(|effect| kind(&effect.action));
+    answer(effects.next().expect("an effect of this kind"), result)
+}
+
+fn resumes(action: &Action) -> bool {
+    matches!(action, Action::ResumeOwner { .. })
+}
+
+fn suspends(action: &Action) -> bool {
+    matches!(action, Action::SuspendOwner { .. })
+}
+
+/// The Job as it is once it was resumed.
+fn resumed(output: &StepOutput) -> OwnerFacts {
+    let note = output.effects.iter().find_map(|effect| match &effect.action {
+        Action::ResumeOwner { note, .. } => Some(note.clone()),
+        _ => None,
+    });
+    OwnerFacts { suspended: false, admitted: Some(note.expect("it is resumed")), ..train() }
+}
+
+fn done(output: &StepOutput) -> Vec<Input> {
+    output.effects.iter().map(|effect| answer(effect, EffectResult::Done)).collect()
+}
+
+fn fed(pods: &[PodFacts]) -> impl Iterator<Item = Input> {
+    pods.iter().cloned().map(Input::Pod)
+}
+
+fn run(pods: &[PodFacts]) -> impl Iterator<Item = Input> {
+    pods.iter()
+        .cloned()
+        .map(|pod| Input::Pod(PodFacts { node: Some(text("n")), phase: PodPhase::Running, ..pod }))
+}
+
+fn names(output: &StepOutput) -> Vec<String> {
+    binds(output).into_iter().map(|(pod, _)| pod).collect()
+}
+
+fn used(engine: &Engine) -> i64 {
+    engine.queues()[0].quotas[0].used
+}
+
+/// The rival has ended: the Job is resumed again, and its pods are bound.
+fn begins_again(mut engine: Engine, at: i64) {
+    let again = engine.step(after(at), vec![Input::PodGone(rival().uid)]);
+    let pods = pods_of(&train());
+    let came = [Input::Owner(resumed(&again))].into_iter().chain(fed(&pods));
+    let came = engine.step(after(at + 1), done(&again).into_iter().chain(came).collect());
+    assert_eq!(names(&came), ["train-0", "train-1"]);
+    engine.step(after(at + 2), done(&came).into_iter().chain(run(&pods)).collect());
+    assert_eq!((view(&engine, "train").state, used(&engine)), (State::Running, 2));
+    engine.recount();
+}
+
+/// Somebody suspends a Job just before that is done for another: its run is the same after that.
+#[test]
+fn a_job_that_somebody_else_suspended_first_begins_again() {
+    let (mut engine, first) = begun();
+    let pods = pods_of(&train());
+    let came = [Input::Owner(resumed(&first))].into_iter().chain(fed(&pods));
+    let came = engine.step(NOW, done(&first).into_iter().chain(came).collect());
+    engine.step(NOW, done(&came).into_iter().chain(run(&pods)).collect());
+    let stops = engine.step(after(10), vec![Input::Pod(rival())]);
+    let mut facts = vec![answered(&stops, suspends, EffectResult::Done)];
+    facts.push(Input::Owner(OwnerFacts { suspended: true, ..resumed(&first) }));
+    facts.extend(pods.iter().map(|pod| Input::PodGone(pod.uid.clone())));
+    let next = engine.step(after(11), facts);
+    assert_eq!(names(&next), ["rival"]);
+    engine.step(after(12), done(&next).into_iter().chain(run(&[rival()])).collect());
+    begins_again(engine, 20);
+}
+
+/// A Job is stopped for another before it was resumed, which comes to nothing: whether that is
+/// known or not, its places are free, and it begins again.
+#[test]
+fn a_job_that_was_never_resumed_leaves_what_is_kept_for_it() {
+    for result in [EffectResult::Refused("a webhook says no".into()), EffectResult::TimedOut] {
+        let (mut engine, first) = begun();
+        let stops = engine.step(after(10), vec![Input::Pod(rival())]);
+        let came_to_nothing = vec![answered(&first, resumes, result)];
+        let mut next = names(&engine.step(after(11), came_to_nothing));
+        // It is suspended, as it was.
+        let suspended = answered(&stops, suspends, EffectResult::Done);
+        next.extend(names(&engine.step(after(12), vec![suspended])));
+        assert_eq!(next, ["rival"]);
+        engine.recount();
+        engine.step(after(13), run(&[rival()]).collect());
+        begins_again(engine, 600);
+    }
+}
+
+/// Somebody resumes a Job while we are refused to: its pods keep the places that they took over.
+#[test]
+fn pods_of_a_job_that_somebody_else_resumed_keep_their_places() {
+    let (mut engine, first) = begun();
+    let pods = pods_of(&train());
+    let resumed = Input::Owner(OwnerFacts { suspended: false, ..train() });
+    let came = engine.step(after(1), [resumed].into_iter().chain(fed(&pods)).collect());
+    assert_eq!(names(&came), ["train-0", "train-1"]);
+    engine.step(after(2), done(&came).into_iter().chain(run(&pods)).collect());
+    let refused = EffectResult::Refused("a webhook says no".into());
+    let after_all = engine.step(after(3), vec![answered(&first, resumes, refused)]);
+    assert_eq!((names(&after_all), used(&engine)), (vec![], 2));
+    assert_eq!(view(&engine, "train").state, State::Running);
+    engine.recount();
+}
