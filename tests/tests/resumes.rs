@@ -2,10 +2,14 @@
 //! that are not what was counted on. Each test feeds facts by hand.
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, OwnerFacts, PodFacts, PodPhase};
+use capstan_core::model::input::{
+    Input, OwnerFacts, PodFacts, PodPhase, Taint, TaintEffect, Toleration, TolerationOperator,
+};
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::facts::{
+    DEFAULT, GPU, flavor, gang, in_queue, job, node, pod, pods_of, shape, text,
+};
 use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -142,4 +146,40 @@ fn pods_of_a_job_that_somebody_else_resumed_keep_their_places() {
     assert_eq!((names(&after_all), used(&engine)), (vec![], 2));
     assert_eq!(view(&engine, "train").state, State::Running);
     engine.recount();
+}
+
+/// One of a gang is prepared, the other cannot be: neither keeps its place, in whatever order that
+/// is answered.
+#[test]
+fn a_gang_of_which_one_cannot_be_prepared_gives_all_its_places_up() {
+    let (key, value, effect) = (text("spot"), text(""), TaintEffect::NoExecute);
+    let mut spot = flavor(DEFAULT, &[]);
+    let operator = TolerationOperator::Exists;
+    let (of, any) = (key.clone(), value.clone());
+    spot.tolerations = vec![Toleration { key: of, operator, value: any, effect: None }];
+    let mut tainted = node("n", &[("cpu", 64_000), (GPU, 2)]);
+    tainted.taints = vec![Taint { key, value, effect }];
+    let mut facts = one_queue(2);
+    facts.extend([Input::Flavor(spot), Input::Node(tainted.into())]);
+    let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    facts.extend(fed(&members));
+    for done_first in [true, false] {
+        let mut engine = Engine::new();
+        let first = engine.step(NOW, facts.clone());
+        let patched = |action: &Action| matches!(action, Action::AddTolerations { .. });
+        let patches = first.effects.iter().filter(|effect| patched(&effect.action));
+        let refused = EffectResult::Refused("a webhook says no".into());
+        let results = [EffectResult::Done, refused];
+        let mut answers: Vec<Input> =
+            patches.zip(results).map(|(effect, result)| answer(effect, result)).collect();
+        assert_eq!((answers.len(), used(&engine)), (2, 2));
+        if !done_first {
+            answers.reverse();
+        }
+        for answer in answers {
+            assert_eq!(names(&engine.step(NOW, vec![answer])), [""; 0]);
+        }
+        assert_eq!((view(&engine, "g").state, used(&engine)), (State::Queued, 0));
+        engine.recount();
+    }
 }

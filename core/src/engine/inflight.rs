@@ -91,7 +91,8 @@ impl Engine {
                 // What was written of claims is bound by others.
                 return (!self.settling.contains_key(&pod)).then_some(pod);
             }
-            (InFlight::Prepare(_), Some(pod)) if self.settling.contains_key(&pod) => {
+            // Nobody of a gang that is not begun keeps a place that another gave up.
+            (InFlight::Prepare(_), Some(pod)) => {
                 let workload = self.state.pods[pod].workload.expect("ours are in workloads");
                 self.send_back(now, workload, describe(&result), changes);
             }
@@ -103,7 +104,7 @@ impl Engine {
             (InFlight::Allocate(_), Some(pod)) => {
                 self.claims_lost(now, pod, describe(&result), changes);
             }
-            (InFlight::Bind(_) | InFlight::Prepare(_), Some(pod)) => {
+            (InFlight::Bind(_), Some(pod)) => {
                 self.release_claims(now, pod);
                 self.unassume(now, pod, describe(&result), changes);
             }
