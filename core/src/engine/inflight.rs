@@ -10,6 +10,8 @@
 //! assumed is kept until then, and the time of pods that are to come begins when their owner was
 //! resumed.
 
+use std::collections::BTreeSet;
+
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
@@ -164,31 +166,51 @@ impl Engine {
         pod.is_some_and(|pod| pod.binding == Binding::InFlight(effect))
     }
 
-    /// These members are prepared; where none is left to prepare, the whole gang is bound. Members
-    /// that were seen changed in the same step have their places again by now.
-    pub(crate) fn bind_prepared(&mut self, now: Time, prepared: &[PodIdx]) {
+    /// These members are prepared; where none is left to prepare, the whole gang is bound, be it
+    /// that the last one is gone. Who came for a kept place in the same step is still to be
+    /// prepared. Members that were seen changed in it have their places again by now.
+    pub(crate) fn bind_prepared(&mut self, now: Time, prepared: &[PodIdx], arrived: &[PodIdx]) {
+        if prepared.is_empty() && self.preparing.is_empty() {
+            return;
+        }
         for &pod in prepared {
             self.state.pods[pod].binding = Binding::None;
         }
-        for pod in self.allocate_prepared(now, prepared) {
-            let workload = self.state.pods[pod].workload;
-            let Some(workload) = workload.filter(|w| self.state.workloads.get(*w).is_some()) else {
-                continue;
-            };
-            let preparing = self.state.placed(workload).any(|pod| self.is_preparing(pod));
-            if preparing || self.unsent(workload).is_empty() {
-                continue;
+        let ready = self.allocate_prepared(now, prepared);
+        let of = ready.into_iter().filter_map(|pod| self.state.pods[pod].workload);
+        let mut workloads: Vec<WorkloadIdx> = of.collect();
+        let mut others: Vec<WorkloadIdx> = self.preparing.iter().copied().collect();
+        others.retain(|workload| self.state.workloads.get(*workload).is_some());
+        others.sort_by(|a, b| self.state.workloads[*a].id.cmp(&self.state.workloads[*b].id));
+        workloads.extend(others);
+        let arrived: BTreeSet<PodIdx> = arrived.iter().copied().collect();
+        for workload in workloads {
+            if self.state.workloads.get(workload).is_some() {
+                self.bind_once_prepared(now, workload, &arrived);
             }
-            match self.state.leaving(workload) {
-                true => _ = self.unsent_while_stopped.insert(workload),
-                false if self.fell_apart(workload) => {
-                    self.send_back_at_once(now, workload, "members are gone".into());
-                }
-                false => match self.first_refused(workload) {
-                    Some(failure) => self.send_back_at_once(now, workload, failure),
-                    None => self.send_prepared(now, workload),
-                },
+        }
+    }
+
+    /// Binds members of a gang of which none is being prepared any more.
+    fn bind_once_prepared(&mut self, now: Time, workload: WorkloadIdx, arrived: &BTreeSet<PodIdx>) {
+        if self.state.placed(workload).any(|pod| self.is_preparing(pod)) {
+            return;
+        }
+        self.preparing.remove(&workload);
+        let mut members = self.unsent(workload);
+        members.retain(|pod| !arrived.contains(pod));
+        if members.is_empty() {
+            return;
+        }
+        match self.state.leaving(workload) {
+            true => _ = self.unsent_while_stopped.insert(workload),
+            false if self.fell_apart(workload) => {
+                self.send_back_at_once(now, workload, "members are gone".into());
             }
+            false => match self.first_refused(&members) {
+                Some(failure) => self.send_back_at_once(now, workload, failure),
+                None => self.send_prepared(now, workload, members),
+            },
         }
     }
 

@@ -72,6 +72,8 @@ pub struct Engine {
     /// Work with members to bind that was being stopped then: they are bound if that comes to
     /// nothing.
     unsent_while_stopped: BTreeSet<WorkloadIdx>,
+    /// Work with members that are prepared before any of them is bound, until all are.
+    pub(crate) preparing: BTreeSet<WorkloadIdx>,
     /// Members whose claims on devices are allocated, and that are not bound yet.
     allocated: BTreeSet<PodIdx>,
     /// Members whose devices are being made ready.
@@ -231,7 +233,7 @@ impl Engine {
         prepared.extend(self.tolerate_settled(now, settled));
         prepared.extend(self.look_at_devices(now, &mut changes));
         self.forget_given_back();
-        self.bind_prepared(now, &prepared);
+        self.bind_prepared(now, &prepared, &changes.arrived);
         self.absorb(now, changes);
     }
 
@@ -369,6 +371,7 @@ impl Engine {
         self.growth_parked.remove(&workload);
         self.half_evicted.remove(&workload);
         self.unsent_while_stopped.remove(&workload);
+        self.preparing.remove(&workload);
         self.tried.remove(&workload);
         self.state.inherited.remove(&workload);
         self.delayed.set(workload, None);

@@ -133,6 +133,9 @@ impl Engine {
                 self.refile(workload, now);
             }
         }
+        // Who took a kept place over by that is bound with the next facts.
+        let came = changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
+        self.unsent_while_stopped.extend(came);
         self.waiting.wake(|_| true, |wake| wake.room);
         self.wake_queues(&changes.queues);
     }
