@@ -148,10 +148,8 @@ fn pods_of_a_job_that_somebody_else_resumed_keep_their_places() {
     engine.recount();
 }
 
-/// One of a gang is prepared, the other cannot be: neither keeps its place, in whatever order that
-/// is answered.
-#[test]
-fn a_gang_of_which_one_cannot_be_prepared_gives_all_its_places_up() {
+/// A gang of two whose members need a toleration that only their flavor has, and all that there is.
+fn tolerating() -> (Vec<Input>, Vec<PodFacts>) {
     let (key, value, effect) = (text("spot"), text(""), TaintEffect::NoExecute);
     let mut spot = flavor(DEFAULT, &[]);
     let operator = TolerationOperator::Exists;
@@ -163,16 +161,36 @@ fn a_gang_of_which_one_cannot_be_prepared_gives_all_its_places_up() {
     facts.extend([Input::Flavor(spot), Input::Node(tainted.into())]);
     let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
     facts.extend(fed(&members));
+    (facts, members)
+}
+
+/// Answers to all effects of a kind, in their order.
+fn each(output: &StepOutput, kind: fn(&Action) -> bool, results: [EffectResult; 2]) -> Vec<Input> {
+    let effects = output.effects.iter().filter(|effect| kind(&effect.action));
+    let answers: Vec<Input> = effects.zip(results).map(|(of, result)| answer(of, result)).collect();
+    assert_eq!(answers.len(), 2);
+    answers
+}
+
+fn patches(action: &Action) -> bool {
+    matches!(action, Action::AddTolerations { .. })
+}
+
+fn evicts(action: &Action) -> bool {
+    matches!(action, Action::Evict { .. })
+}
+
+/// One of a gang is prepared, the other cannot be: neither keeps its place, in whatever order that
+/// is answered.
+#[test]
+fn a_gang_of_which_one_cannot_be_prepared_gives_all_its_places_up() {
+    let (facts, _) = tolerating();
     for done_first in [true, false] {
         let mut engine = Engine::new();
         let first = engine.step(NOW, facts.clone());
-        let patched = |action: &Action| matches!(action, Action::AddTolerations { .. });
-        let patches = first.effects.iter().filter(|effect| patched(&effect.action));
         let refused = EffectResult::Refused("a webhook says no".into());
-        let results = [EffectResult::Done, refused];
-        let mut answers: Vec<Input> =
-            patches.zip(results).map(|(effect, result)| answer(effect, result)).collect();
-        assert_eq!((answers.len(), used(&engine)), (2, 2));
+        let mut answers = each(&first, patches, [EffectResult::Done, refused]);
+        assert_eq!(used(&engine), 2);
         if !done_first {
             answers.reverse();
         }
@@ -182,4 +200,24 @@ fn a_gang_of_which_one_cannot_be_prepared_gives_all_its_places_up() {
         assert_eq!((view(&engine, "g").state, used(&engine)), (State::Queued, 0));
         engine.recount();
     }
+}
+
+/// A gang is stopped while it is prepared: one member is deleted, the API refuses to delete the
+/// other, which does not begin alone.
+#[test]
+fn a_gang_of_which_one_was_deleted_before_it_began_is_not_begun() {
+    let (facts, members) = tolerating();
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, facts);
+    let stops = engine.step(NOW, vec![Input::Pod(rival())]);
+    let done = [EffectResult::Done, EffectResult::Done];
+    let prepared = engine.step(NOW, each(&first, patches, done));
+    assert_eq!(names(&prepared), [""; 0]);
+    let refused = EffectResult::Refused("a webhook says no".into());
+    let mut answers = each(&stops, evicts, [EffectResult::Done, refused]);
+    answers.push(Input::PodGone(members[0].uid.clone()));
+    let after_all = engine.step(NOW, answers);
+    assert_eq!((names(&after_all), used(&engine)), (vec![], 0));
+    assert_eq!(view(&engine, "g").state, State::Gathering);
+    engine.recount();
 }

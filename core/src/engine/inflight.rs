@@ -227,7 +227,7 @@ impl Engine {
 
     /// Whether fewer members than must run together are left, and none of them is bound: nothing is
     /// begun then. Who is being deleted is not left, though it has a place.
-    fn fell_apart(&self, workload: WorkloadIdx) -> bool {
+    pub(super) fn fell_apart(&self, workload: WorkloadIdx) -> bool {
         let placed = self.state.placed(workload).map(|pod| &self.state.pods[pod]);
         let stay: Vec<_> = placed.filter(|pod| pod.stays()).collect();
         let least = self.state.workloads[workload].min_member as usize;

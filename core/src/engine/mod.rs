@@ -299,13 +299,19 @@ impl Engine {
     fn send_arrived(&mut self, now: Time, pods: &[PodIdx]) {
         let of = pods.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
         let mut arrived: Vec<WorkloadIdx> = of.collect();
-        arrived.extend(std::mem::take(&mut self.unsent_while_stopped));
+        let waited = std::mem::take(&mut self.unsent_while_stopped);
+        arrived.extend(&waited);
         arrived.sort_unstable();
         arrived.dedup();
         arrived.sort_by_cached_key(|workload| self.state.workloads[*workload].id.clone());
         for workload in arrived {
             if self.state.leaving(workload) {
                 self.unsent_while_stopped.insert(workload);
+                continue;
+            }
+            // Some members were deleted before the stop of the others was refused.
+            if waited.contains(&workload) && self.fell_apart(workload) {
+                self.send_back_at_once(now, workload, "members are gone".into());
                 continue;
             }
             if self.let_refused_go(now, workload) {
