@@ -22,10 +22,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::Engine;
-use crate::engine::inflight::InFlight;
 use crate::explain::milestone::{Stop, Whose};
 use crate::model::apply::Changes;
-use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::ids::WorkloadIdx;
 use crate::model::input::Text;
 use crate::plan::{EffectResult, Preemption, State};
 use crate::time::Time;
@@ -87,7 +86,6 @@ impl Engine {
         match result {
             EffectResult::Done | EffectResult::Gone => {
                 self.stop_came_about(workload);
-                self.keep_for_nobody(workload, changes);
                 // Its next run may be there already, filed by how often it had been stopped before.
                 let entry = &self.state.workloads[workload];
                 let key = (entry.id.namespace.clone(), entry.name.clone());
@@ -108,26 +106,6 @@ impl Engine {
             EffectResult::TimedOut => {}
         }
         changes.dirty.insert(workload);
-    }
-
-    /// Whether the owner of work that was stopped had been resumed nobody knows, and it is seen
-    /// suspended: if it was all the time no run of it ends. Nobody makes pods for the places that
-    /// are kept for them.
-    fn keep_for_nobody(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
-        let owner = self.state.owner_of(workload);
-        if owner.is_none_or(|owner| !owner.suspended) {
-            return;
-        }
-        let mut kept: Vec<PodIdx> = self.state.placed(workload).collect();
-        kept.retain(|pod| self.state.pods[*pod].kept());
-        let resumes = |it: &InFlight| matches!(it, InFlight::Resume(of, _) if *of == workload);
-        if kept.is_empty() || !self.inflight.values().any(resumes) {
-            return;
-        }
-        for pod in kept {
-            self.state.release(pod, changes);
-        }
-        self.state.workloads[workload].kept_until = None;
     }
 
     /// It was not stopped: what was noted of that is taken back, and who counted on it decides
