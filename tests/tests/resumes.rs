@@ -95,9 +95,9 @@ fn begins_again(mut engine: Engine, at: i64) {
     engine.recount();
 }
 
-/// Somebody suspends a Job just before that is done for another: its run is the same after that.
-#[test]
-fn a_job_that_somebody_else_suspended_first_begins_again() {
+/// Somebody suspended the Job, which ran, just before that was done for the rival: its run is the
+/// same after that. The rival runs.
+fn suspended_by_somebody() -> Engine {
     let (mut engine, first) = begun();
     let pods = pods_of(&train());
     let came = [Input::Owner(resumed(&first))].into_iter().chain(fed(&pods));
@@ -110,7 +110,26 @@ fn a_job_that_somebody_else_suspended_first_begins_again() {
     let next = engine.step(after(11), facts);
     assert_eq!(names(&next), ["rival"]);
     engine.step(after(12), done(&next).into_iter().chain(run(&[rival()])).collect());
-    begins_again(engine, 20);
+    engine
+}
+
+#[test]
+fn a_job_that_somebody_else_suspended_first_begins_again() {
+    begins_again(suspended_by_somebody(), 20);
+}
+
+/// That its pods were there before says nothing of whether they come now.
+#[test]
+fn a_job_that_begins_again_without_pods_is_suspended_again() {
+    let mut engine = suspended_by_somebody();
+    let again = engine.step(after(20), vec![Input::PodGone(rival().uid)]);
+    let shown = [Input::Owner(resumed(&again))];
+    engine.step(after(21), done(&again).into_iter().chain(shown).collect());
+    assert_eq!(used(&engine), 2);
+    let late = engine.step(after(80), vec![]);
+    assert_eq!(late.effects.iter().filter(|effect| suspends(&effect.action)).count(), 1);
+    assert_eq!(used(&engine), 0);
+    engine.recount();
 }
 
 /// A Job is stopped for another before it was resumed, which comes to nothing: it is suspended as it
