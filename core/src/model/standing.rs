@@ -223,7 +223,7 @@ impl ClusterState {
                     continue;
                 }
                 let claims = self.claims_of(entry.shape);
-                let full = |claim: &&Text| users.get(claim).is_some_and(|has| *has >= USERS_MAX);
+                let full = |claim: &&Text| users.get(*claim).is_some_and(|has| *has >= USERS_MAX);
                 if waits && claims.iter().any(full) {
                     beyond.push(pod);
                     continue;
