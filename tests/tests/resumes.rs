@@ -132,8 +132,8 @@ fn a_job_that_begins_again_without_pods_is_suspended_again() {
     engine.recount();
 }
 
-/// A Job is stopped for another before it was resumed, which comes to nothing: it is suspended as it
-/// was, and begins again.
+/// A Job is stopped for another before it was resumed, which comes to nothing: it is suspended as
+/// it was, and begins again.
 #[test]
 fn a_job_that_was_stopped_and_never_resumed_begins_again() {
     let (mut engine, first) = begun();
