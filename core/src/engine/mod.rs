@@ -460,13 +460,12 @@ impl Engine {
         let Some(claim) = self.state.claims.get(workload) else { return };
         let entry = &self.state.workloads[workload];
         let needs = |pod: &PodIdx| self.state.pods[*pod].needs_place();
-        let stands = |pod: &PodIdx| match entry.assignment {
-            None => entry.members.contains(pod),
-            // It joins others that run.
-            Some(_) => entry.members.contains(pod) && needs(pod),
-        };
+        let stands = |pod: &PodIdx| entry.members.contains(pod) && needs(pod);
+        let members = claim.places.members.len();
         let waits = match &entry.assignment {
-            None => entry.state == State::Reserved,
+            // More may have to run together by now.
+            None => entry.state == State::Reserved && members >= entry.min_member as usize,
+            // It joins others that run.
             Some(held) => {
                 let ends = matches!(entry.state, State::Evicting | State::Finished);
                 !ends && held.queue == claim.assignment.queue
@@ -480,10 +479,11 @@ impl Engine {
             self.state.drop_claim(workload);
             self.claim_freed = true;
             self.mark(workload);
-            self.state.keep_state(workload);
             if self.state.workloads[workload].state == State::Reserved {
                 self.state.workloads[workload].state = State::Queued;
             }
+            // Too few may be left to queue.
+            self.state.keep_state(workload);
         }
     }
 
