@@ -93,10 +93,8 @@ impl Engine {
                 // What was written of claims is bound by others.
                 return (!self.settling.contains_key(&pod)).then_some(pod);
             }
-            // Nobody of a gang that is not begun keeps a place that another gave up.
             (InFlight::Prepare(_), Some(pod)) => {
-                let workload = self.state.pods[pod].workload.expect("ours are in workloads");
-                self.send_back(now, workload, describe(&result), changes);
+                self.not_prepared(now, pod, describe(&result), changes);
             }
             (InFlight::Allocate(_), Some(pod)) if done => {
                 self.allocated.insert(pod);
@@ -129,6 +127,22 @@ impl Engine {
             (InFlight::Stop(workload), _) => self.stop_answered(now, workload, &result, changes),
         }
         None
+    }
+
+    /// A member could not be prepared. Others that are not bound give their places up with it, where
+    /// its volumes were lost or the gang is not begun: it would not begin with them alone.
+    fn not_prepared(&mut self, now: Time, pod: PodIdx, why: Text, changes: &mut Changes) {
+        let workload = self.state.pods[pod].workload.expect("ours are in workloads");
+        let begun = |pod: PodIdx| match self.state.pods[pod].binding {
+            Binding::Bound => true,
+            Binding::InFlight(_) => !self.is_preparing(pod),
+            Binding::None | Binding::Kept => false,
+        };
+        if self.settling.contains_key(&pod) || !self.state.placed(workload).any(begun) {
+            return self.send_back(now, workload, why, changes);
+        }
+        self.release_claims(now, pod);
+        self.unassume(now, pod, why, changes);
     }
 
     /// Nobody will say what became of an effect.
