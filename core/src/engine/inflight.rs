@@ -129,8 +129,8 @@ impl Engine {
         None
     }
 
-    /// A member could not be prepared. Others that are not bound give their places up with it, where
-    /// its volumes were lost or the gang is not begun: it would not begin with them alone.
+    /// A member could not be prepared. Others that are not bound give their places up with it where
+    /// its volumes were lost, or where the gang is not begun: it would not begin with them alone.
     fn not_prepared(&mut self, now: Time, pod: PodIdx, why: Text, changes: &mut Changes) {
         let workload = self.state.pods[pod].workload.expect("ours are in workloads");
         let begun = |pod: PodIdx| match self.state.pods[pod].binding {

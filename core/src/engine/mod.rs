@@ -70,7 +70,7 @@ pub struct Engine {
     /// Owners that an engine before this one resumed, without places for their pods yet.
     pub(crate) resumed_before: BTreeSet<WorkloadIdx>,
     /// Work with members to bind that was being stopped then: they are bound if that comes to
-    /// nothing.
+    /// nothing. Also work whose pods took kept places over outside of a batch of facts.
     unsent_while_stopped: BTreeSet<WorkloadIdx>,
     /// Work with members that are prepared before any of them is bound, until all are.
     pub(crate) preparing: BTreeSet<WorkloadIdx>,
