@@ -105,6 +105,35 @@ fn a_preemptor_that_goes_away_gives_its_claim_up() {
     engine.recount();
 }
 
+/// A gang is promised what its victim leaves. One of its members goes, is being deleted, or more
+/// have to run together than there are: it does not begin without the others.
+#[test]
+fn a_promise_is_for_no_fewer_than_must_run_together() {
+    let gone = |pods: &[PodFacts]| vec![Input::PodGone(pods[1].uid.clone())];
+    let leaves = |pods: &[PodFacts]| {
+        let leaving = PodFacts { terminating: true, ..pods[1].clone() };
+        vec![Input::Pod(leaving)]
+    };
+    let raised = |pods: &[PodFacts]| -> Vec<Input> {
+        let mut pods = pods.to_vec();
+        pods.iter_mut().for_each(|pod| pod.gang.min_member = Some(3));
+        pods.into_iter().map(Input::Pod).collect()
+    };
+    let changes: [fn(&[PodFacts]) -> Vec<Input>; 3] = [gone, leaves, raised];
+    for change in changes {
+        let mut engine = taken();
+        let mut pods = gang("g", 2, Some(2), &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+        pods.iter_mut().for_each(|pod| pod.priority = 100);
+        engine.step(NOW, pods.iter().cloned().map(Input::Pod).collect());
+        assert_eq!(view(&engine, "g").state, State::Reserved);
+        let mut facts = change(&pods);
+        facts.push(Input::PodGone(text("low")));
+        let freed = engine.step(NOW, facts);
+        assert_eq!((binds(&freed), view(&engine, "g").state), (vec![], State::Gathering));
+        engine.recount();
+    }
+}
+
 #[test]
 fn a_queue_that_shrank_admits_no_preemptor_it_promised() {
     let queue = in_queue(Some("main"));

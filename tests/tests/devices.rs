@@ -212,6 +212,30 @@ fn more_users_than_a_claim_can_have_never_start_together() {
     }
 }
 
+/// Of an elastic gang no more start than can use its claim, and another one once one of them is
+/// gone.
+#[test]
+fn an_elastic_gang_has_as_many_members_as_a_claim_can_have_users() {
+    let mut engine = Engine::new();
+    let node = Input::Node(facts::node("b", &[("cpu", 1_000_000), ("pods", 1_000)]).into());
+    let ground = [namespace(), node, slice("b", &["x"]), Input::ResourceClaim(claim("c", false))];
+    let one = |at| devices::member(&format!("p{at}"), 2, PodClaim::Named(key("c")), "c");
+    let members: Vec<PodFacts> = (0..258).map(one).collect();
+    let pods = members.iter().cloned().map(Input::Pod);
+    let first = engine.step(Time(1), ground.into_iter().chain(pods).collect());
+    assert_eq!(granted(&first).len(), 256);
+    let second = engine.step(Time(2), answers(&first, &EffectResult::Done));
+    assert_eq!(binds(&second).len(), 256);
+    let done = second.effects.iter().filter(is_bind);
+    let done = done.map(|effect| answer(effect, EffectResult::Done)).collect();
+    engine.step(Time(3), done);
+    let then = Some(Box::new(Reason::ClaimOfTooMany { claim: text("c"), pods: 258 }));
+    assert_eq!(view(&engine, "g").reason, Some(Reason::Extras { waiting: 2, then }));
+    let gone = engine.step(Time(4), vec![Input::PodGone(members[0].uid.clone())]);
+    assert_eq!(granted(&gone).into_keys().collect::<Vec<_>>(), ["p256"]);
+    engine.recount();
+}
+
 /// A claim on devices that a query matches.
 fn asking(query: &str, count: DeviceCount) -> Arc<ClaimSpec> {
     let mut spec = ClaimSpec::clone(&spec());

@@ -220,6 +220,34 @@ fn a_gang_that_says_no_number_goes_on_with_those_that_run() {
     }
 }
 
+/// Two more are made at once and there is room for one of them, which joins: the other waits, and
+/// nobody is stopped for it, nor by a new engine.
+#[test]
+fn of_members_that_were_made_together_one_joins_and_the_other_waits() {
+    let (mut engine, mut members) = (Engine::new(), crew(5, None));
+    for member in &mut members[3..] {
+        member.created = after(1);
+    }
+    let begun = engine.step(NOW, fed(&members[..3]).chain([gpu_node("n", 3)]).collect());
+    engine.step(NOW, done(&begun).chain(run(&members[..3])).collect());
+    let more = fed(&members[3..]).chain([gpu_node("n", 4)]);
+    let joins = engine.step(after(2), more.collect());
+    assert_eq!((names(&joins), began_with(&joins)), (more_names(3..4), vec![Some(3)]));
+    // First it is there, later it runs.
+    for facts in [done(&joins).collect::<Vec<_>>(), run(&members[3..4]).collect()] {
+        engine.step(after(3), facts);
+        assert_eq!((view(&engine, "g").state, waits(&engine)), (State::Running, 1));
+        engine.recount();
+    }
+    assert_eq!(evicted(&engine.step(after(600), vec![])), [""; 0]);
+    let mut engine = Engine::new();
+    let facts = run(&members[..4]).chain(fed(&members[4..])).chain([gpu_node("n", 4)]);
+    engine.step(after(4), facts.collect());
+    assert_eq!((view(&engine, "g").state, waits(&engine)), (State::Running, 1));
+    assert_eq!(evicted(&engine.step(after(600), vec![])), [""; 0]);
+    engine.recount();
+}
+
 /// Workers are made once their leader runs, which does not know of them: it lacks them.
 #[test]
 fn members_that_come_late_are_no_growth() {

@@ -96,6 +96,21 @@ fn places_are_kept_until_the_last_pod_of_a_resumed_owner_is_there() {
     assert_eq!((suspends(&late), binds(&late)), (vec![], vec![]), "it is whole");
 }
 
+/// Several are due at once: who is suspended first does not tell who was fed first.
+#[test]
+fn owners_whose_pods_never_come_are_suspended_in_queue_order() {
+    for names in [["a", "b"], ["b", "a"]] {
+        let mut engine = Engine::new();
+        let of = |name| job(name, 1, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+        let facts = one_queue(2).into_iter().chain([gpu_node("n", 2)]);
+        let facts = facts.chain(names.map(|name| Input::Owner(of(name))));
+        let first = engine.step(NOW, facts.collect());
+        engine.step(NOW, done(&first));
+        assert_eq!(suspends(&engine.step(after(60), vec![])), ["a", "b"]);
+        engine.recount();
+    }
+}
+
 /// What the others were to take is free after a minute; what came stays if it is enough.
 #[test]
 fn places_of_pods_that_never_come_are_free_in_time() {

@@ -272,6 +272,104 @@ fn pods_wait_at_their_places_for_claims_that_are_made_for_them() {
     engine.recount();
 }
 
+/// A Job of two that was resumed, as its pods come, each with a claim of its own.
+fn resumed() -> (Engine, Vec<Input>) {
+    let mut engine = Engine::new();
+    let owner = job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("a", 8), Input::Storage(class(Some("disks")))]);
+    facts.extend([is(claim("c-0")), is(claim("c-1")), Input::Owner(owner.clone())]);
+    let first = engine.step(NOW, facts);
+    let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+    let resume = answer(resume.expect("it fits"), EffectResult::Done);
+    let owner = OwnerFacts { suspended: false, ..owner };
+    let mut pods = pods_of(&owner);
+    engine.step(NOW, vec![resume, Input::Owner(owner)]);
+    for (at, pod) in pods.iter_mut().enumerate() {
+        let claims = vec![ClaimUse { claim: key(&format!("c-{at}")), made_for: None }];
+        let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
+        pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
+    }
+    (engine, pods.into_iter().map(Input::Pod).collect())
+}
+
+/// A volume that was made for a claim on the only node, and the claim.
+fn volume_for(name: &str) -> [Input; 2] {
+    let of = Some((key(name), Some(text(format!("uid-{name}")))));
+    let made = volume(&format!("v-{name}"), "a");
+    let made = VolumeFacts { claim: of, available: false, ..made };
+    let claim = ClaimFacts { volume: Some(made.name.clone()), bound: true, ..claim(name) };
+    [there(made), is(claim)]
+}
+
+fn on_a(pod: &str) -> (String, String) {
+    (pod.to_owned(), "a".to_owned())
+}
+
+/// Pods of a resumed Job come one after the other: whose claim is bound is not held up by the bind
+/// of another, which nobody has answered yet.
+#[test]
+fn a_bind_that_is_not_answered_holds_nobody_up() {
+    let (mut engine, pods) = resumed();
+    let came = engine.step(after(1), vec![pods[0].clone()]);
+    assert_eq!((binds(&came), selects(&came).len()), (vec![], 1));
+    let one = engine.step(after(2), done(&came).into_iter().chain(volume_for("c-0")).collect());
+    assert_eq!(binds(&one), [on_a("train-0")]);
+    let late = engine.step(after(3), vec![pods[1].clone()]);
+    assert_eq!((binds(&late), selects(&late).len()), (vec![], 1));
+    let other = engine.step(after(4), done(&late).into_iter().chain(volume_for("c-1")).collect());
+    assert_eq!(binds(&other), [on_a("train-1")]);
+    engine.recount();
+}
+
+/// The second comes in the very step in which the first is prepared: it is not bound with it.
+#[test]
+fn who_comes_while_another_is_bound_has_its_own_claim_bound_first() {
+    let (mut engine, pods) = resumed();
+    let came = engine.step(after(1), vec![pods[0].clone()]);
+    let facts = done(&came).into_iter().chain(volume_for("c-0")).chain([pods[1].clone()]);
+    let both = engine.step(after(2), facts.collect());
+    assert_eq!((binds(&both), selects(&both).len()), (vec![on_a("train-0")], 1));
+    let other = engine.step(after(3), done(&both).into_iter().chain(volume_for("c-1")).collect());
+    assert_eq!(binds(&other), [on_a("train-1")]);
+    engine.recount();
+}
+
+/// One member of a gang waits for its volume, the other has its own: it keeps its place while more
+/// is seen of it, and is bound where it is enough without the one that is gone.
+#[test]
+fn who_is_prepared_waits_at_its_place_for_as_long_as_others_are_not() {
+    for gone in [false, true] {
+        let mut engine = Engine::new();
+        let mut facts = local();
+        facts.retain(|fact| !matches!(fact, Input::Pod(_)));
+        let mut pods = pair();
+        pods.iter_mut().for_each(|pod| pod.gang.min_member = Some(1));
+        facts.extend(pods.iter().cloned().map(Input::Pod));
+        let first = engine.step(NOW, facts);
+        let of = |name: &str| {
+            let mut all = selects(&first).into_iter().map(|(_, settings)| settings[0].clone());
+            all.find(|setting| &*setting.claim.name == name).expect("it is written")
+        };
+        let facts = done(&first).into_iter().chain(bound(&of("c-0")));
+        let one = engine.step(after(1), facts.collect());
+        let seen = engine.step(after(2), vec![Input::Pod(pods[0].clone())]);
+        assert_eq!((binds(&one), binds(&seen)), (vec![], vec![]));
+        let used =
+            engine.nodes().iter().filter_map(|node| node.used.get(GPU).copied()).sum::<i64>();
+        assert_eq!((view(&engine, "pair").state, used), (State::Preparing, 2));
+        engine.recount();
+        let facts = match gone {
+            true => vec![Input::PodGone(pods[1].uid.clone())],
+            false => bound(&of("c-1")).into(),
+        };
+        let names: Vec<String> =
+            binds(&engine.step(after(3), facts)).into_iter().map(|(pod, _)| pod).collect();
+        assert_eq!(names, if gone { vec!["pair-0"] } else { vec!["pair-0", "pair-1"] });
+        engine.recount();
+    }
+}
+
 #[test]
 fn claims_have_ten_minutes_to_be_bound() {
     let mut engine = Engine::new();

@@ -35,6 +35,8 @@ impl Engine {
         self.report_outcome(workload, Outcome::Admitted);
         self.clear_reason(workload);
         let entry = &mut self.state.workloads[workload];
+        // It has left: an owner that somebody else suspended begins the same run anew.
+        (entry.evicting, entry.stop_asked) = (None, false);
         // How often it failed is forgotten once it runs.
         (entry.requeue.scan, entry.requeue.not_before) = (None, None);
         entry.found_running = false;
@@ -89,9 +91,11 @@ impl Engine {
         }
         if preparing {
             self.state.workloads[workload].state = State::Preparing;
+            self.preparing.insert(workload);
             return;
         }
-        self.send_prepared(now, workload);
+        let members = self.unsent(workload);
+        self.send_prepared(now, workload, members);
     }
 
     /// Patches tolerations onto a member that only its flavor has; `false`: it lacks none.
@@ -118,12 +122,12 @@ impl Engine {
         prepared
     }
 
-    /// Binds every placed member whose bind was not sent yet.
-    pub(crate) fn send_prepared(&mut self, now: Time, workload: WorkloadIdx) {
+    /// Binds members whose binds were not sent yet.
+    pub(crate) fn send_prepared(&mut self, now: Time, workload: WorkloadIdx, members: Vec<PodIdx>) {
         self.state.workloads[workload].state = State::Binding;
         self.mark(workload);
         let mut last: Option<Written> = None;
-        for pod in self.unsent(workload) {
+        for pod in members {
             let written = self.written(workload, pod, last);
             self.bind(now, workload, pod, written.note.clone());
             last = Some(written);

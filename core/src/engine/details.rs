@@ -65,7 +65,10 @@ impl Engine {
         // Who is too many waits for nothing while the others do.
         let (there, _) = state.there(index);
         let told = !entry.pending() || there == 0;
-        let surplus = if told { state.surplus(index) } else { Vec::new() };
+        let mut surplus = if told { state.surplus(index) } else { Vec::new() };
+        if told {
+            surplus.extend(state.beyond_claims(index, &surplus));
+        }
         let surplus = surplus.into_iter().map(|pod| &state.pods[pod]);
         let claim = state.claims.get(index);
         let victims = claim.map_or(&[][..], |claim| &claim.victims);

@@ -96,7 +96,11 @@ impl Engine {
 
     /// Evicts again what is marked and stays.
     pub(crate) fn finish_evictions(&mut self, now: Time) {
-        for workload in std::mem::take(&mut self.half_evicted) {
+        let half = std::mem::take(&mut self.half_evicted).into_iter();
+        let there = |workload: &WorkloadIdx| self.state.workloads.get(*workload).is_some();
+        let mut half: Vec<WorkloadIdx> = half.filter(there).collect();
+        self.state.in_queue_order(&mut half);
+        for workload in half {
             let Some(preemption) = self.marked(now, workload) else { continue };
             let entry = &mut self.state.workloads[workload];
             entry.stop_asked = true;

@@ -10,6 +10,8 @@
 //! assumed is kept until then, and the time of pods that are to come begins when their owner was
 //! resumed.
 
+use std::collections::BTreeSet;
+
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
@@ -91,9 +93,8 @@ impl Engine {
                 // What was written of claims is bound by others.
                 return (!self.settling.contains_key(&pod)).then_some(pod);
             }
-            (InFlight::Prepare(_), Some(pod)) if self.settling.contains_key(&pod) => {
-                let workload = self.state.pods[pod].workload.expect("ours are in workloads");
-                self.send_back(now, workload, describe(&result), changes);
+            (InFlight::Prepare(_), Some(pod)) => {
+                self.not_prepared(now, pod, describe(&result), changes);
             }
             (InFlight::Allocate(_), Some(pod)) if done => {
                 self.allocated.insert(pod);
@@ -103,7 +104,7 @@ impl Engine {
             (InFlight::Allocate(_), Some(pod)) => {
                 self.claims_lost(now, pod, describe(&result), changes);
             }
-            (InFlight::Bind(_) | InFlight::Prepare(_), Some(pod)) => {
+            (InFlight::Bind(_), Some(pod)) => {
                 self.release_claims(now, pod);
                 self.unassume(now, pod, describe(&result), changes);
             }
@@ -126,6 +127,22 @@ impl Engine {
             (InFlight::Stop(workload), _) => self.stop_answered(now, workload, &result, changes),
         }
         None
+    }
+
+    /// A member could not be prepared. Others that are not bound give their places up with it where
+    /// its volumes were lost, or where the gang is not begun: it would not begin with them alone.
+    fn not_prepared(&mut self, now: Time, pod: PodIdx, why: Text, changes: &mut Changes) {
+        let workload = self.state.pods[pod].workload.expect("ours are in workloads");
+        let begun = |pod: PodIdx| match self.state.pods[pod].binding {
+            Binding::Bound => true,
+            Binding::InFlight(_) => !self.is_preparing(pod),
+            Binding::None | Binding::Kept => false,
+        };
+        if self.settling.contains_key(&pod) || !self.state.placed(workload).any(begun) {
+            return self.send_back(now, workload, why, changes);
+        }
+        self.release_claims(now, pod);
+        self.unassume(now, pod, why, changes);
     }
 
     /// Nobody will say what became of an effect.
@@ -163,39 +180,68 @@ impl Engine {
         pod.is_some_and(|pod| pod.binding == Binding::InFlight(effect))
     }
 
-    /// These members are prepared; where none is left to prepare, the whole gang is bound. Members
-    /// that were seen changed in the same step have their places again by now.
-    pub(crate) fn bind_prepared(&mut self, now: Time, prepared: &[PodIdx]) {
+    /// These members are prepared; where none is left to prepare, the whole gang is bound, be it
+    /// that the last one is gone. Who came for a kept place in the same step is still to be
+    /// prepared. Members that were seen changed in it have their places again by now.
+    pub(crate) fn bind_prepared(&mut self, now: Time, prepared: &[PodIdx], arrived: &[PodIdx]) {
+        if prepared.is_empty() && self.preparing.is_empty() {
+            return;
+        }
         for &pod in prepared {
             self.state.pods[pod].binding = Binding::None;
         }
-        for pod in self.allocate_prepared(now, prepared) {
-            let workload = self.state.pods[pod].workload;
-            let Some(workload) = workload.filter(|w| self.state.workloads.get(*w).is_some()) else {
-                continue;
-            };
-            let is = |pod: PodIdx| self.state.pods[pod].binding;
-            let waits = |pod| matches!(is(pod), Binding::InFlight(_));
-            let preparing = self.state.placed(workload).any(waits);
-            if preparing || self.unsent(workload).is_empty() {
-                continue;
+        let ready = self.allocate_prepared(now, prepared);
+        let of = ready.into_iter().filter_map(|pod| self.state.pods[pod].workload);
+        let mut workloads: Vec<WorkloadIdx> = of.collect();
+        let mut others: Vec<WorkloadIdx> = self.preparing.iter().copied().collect();
+        others.retain(|workload| self.state.workloads.get(*workload).is_some());
+        others.sort_by(|a, b| self.state.workloads[*a].id.cmp(&self.state.workloads[*b].id));
+        workloads.extend(others);
+        let arrived: BTreeSet<PodIdx> = arrived.iter().copied().collect();
+        for workload in workloads {
+            if self.state.workloads.get(workload).is_some() {
+                self.bind_once_prepared(now, workload, &arrived);
             }
-            match self.state.leaving(workload) {
-                true => _ = self.unsent_while_stopped.insert(workload),
-                false if self.fell_apart(workload) => {
-                    self.send_back_at_once(now, workload, "members are gone".into());
-                }
-                false => match self.first_refused(workload) {
-                    Some(failure) => self.send_back_at_once(now, workload, failure),
-                    None => self.send_prepared(now, workload),
-                },
+        }
+    }
+
+    /// Binds members of a gang of which none is being prepared any more.
+    fn bind_once_prepared(&mut self, now: Time, workload: WorkloadIdx, arrived: &BTreeSet<PodIdx>) {
+        if self.state.placed(workload).any(|pod| self.is_preparing(pod)) {
+            return;
+        }
+        self.preparing.remove(&workload);
+        let mut members = self.unsent(workload);
+        members.retain(|pod| !arrived.contains(pod));
+        if members.is_empty() {
+            return;
+        }
+        match self.state.leaving(workload) {
+            true => _ = self.unsent_while_stopped.insert(workload),
+            false if self.fell_apart(workload) => {
+                self.send_back_at_once(now, workload, "members are gone".into());
             }
+            false => match self.first_refused(&members) {
+                Some(failure) => self.send_back_at_once(now, workload, failure),
+                None => self.send_prepared(now, workload, members),
+            },
+        }
+    }
+
+    /// Whether something is still settled before a member is bound. One whose bind is on its way
+    /// holds nobody up: no answer to that would send the others.
+    fn is_preparing(&self, pod: PodIdx) -> bool {
+        match self.state.pods[pod].binding {
+            Binding::InFlight(effect) => {
+                !matches!(self.inflight.get(&effect), Some(InFlight::Bind(_)))
+            }
+            Binding::None | Binding::Kept | Binding::Bound => false,
         }
     }
 
     /// Whether fewer members than must run together are left, and none of them is bound: nothing is
     /// begun then. Who is being deleted is not left, though it has a place.
-    fn fell_apart(&self, workload: WorkloadIdx) -> bool {
+    pub(super) fn fell_apart(&self, workload: WorkloadIdx) -> bool {
         let placed = self.state.placed(workload).map(|pod| &self.state.pods[pod]);
         let stay: Vec<_> = placed.filter(|pod| pod.stays()).collect();
         let least = self.state.workloads[workload].min_member as usize;
@@ -219,7 +265,8 @@ impl Engine {
         self.state.pods[pod].takeover = Takeover::Over;
     }
 
-    /// A resumed owner did not come up: its places are free again.
+    /// A resumed owner did not come up: the places that are kept for its pods are free again. Pods
+    /// of it that are there all the same, because somebody else resumed it, have theirs.
     pub(super) fn unresume(
         &mut self,
         now: Time,
@@ -227,8 +274,9 @@ impl Engine {
         failure: Text,
         changes: &mut Changes,
     ) {
-        let placed: Vec<PodIdx> = self.state.placed(workload).collect();
-        for pod in placed {
+        let mut kept: Vec<PodIdx> = self.state.placed(workload).collect();
+        kept.retain(|pod| self.state.pods[*pod].kept());
+        for pod in kept {
             self.state.release(pod, changes);
         }
         self.deadlines.set(workload, None);

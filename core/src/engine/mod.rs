@@ -70,8 +70,10 @@ pub struct Engine {
     /// Owners that an engine before this one resumed, without places for their pods yet.
     pub(crate) resumed_before: BTreeSet<WorkloadIdx>,
     /// Work with members to bind that was being stopped then: they are bound if that comes to
-    /// nothing.
+    /// nothing. Also work whose pods took kept places over outside of a batch of facts.
     unsent_while_stopped: BTreeSet<WorkloadIdx>,
+    /// Work with members that are prepared before any of them is bound, until all are.
+    pub(crate) preparing: BTreeSet<WorkloadIdx>,
     /// Members whose claims on devices are allocated, and that are not bound yet.
     allocated: BTreeSet<PodIdx>,
     /// Members whose devices are being made ready.
@@ -231,7 +233,7 @@ impl Engine {
         prepared.extend(self.tolerate_settled(now, settled));
         prepared.extend(self.look_at_devices(now, &mut changes));
         self.forget_given_back();
-        self.bind_prepared(now, &prepared);
+        self.bind_prepared(now, &prepared, &changes.arrived);
         self.absorb(now, changes);
     }
 
@@ -297,13 +299,19 @@ impl Engine {
     fn send_arrived(&mut self, now: Time, pods: &[PodIdx]) {
         let of = pods.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
         let mut arrived: Vec<WorkloadIdx> = of.collect();
-        arrived.extend(std::mem::take(&mut self.unsent_while_stopped));
+        let waited = std::mem::take(&mut self.unsent_while_stopped);
+        arrived.extend(&waited);
         arrived.sort_unstable();
         arrived.dedup();
         arrived.sort_by_cached_key(|workload| self.state.workloads[*workload].id.clone());
         for workload in arrived {
             if self.state.leaving(workload) {
                 self.unsent_while_stopped.insert(workload);
+                continue;
+            }
+            // Some members were deleted before the stop of the others was refused.
+            if waited.contains(&workload) && self.fell_apart(workload) {
+                self.send_back_at_once(now, workload, "members are gone".into());
                 continue;
             }
             if self.let_refused_go(now, workload) {
@@ -369,6 +377,7 @@ impl Engine {
         self.growth_parked.remove(&workload);
         self.half_evicted.remove(&workload);
         self.unsent_while_stopped.remove(&workload);
+        self.preparing.remove(&workload);
         self.tried.remove(&workload);
         self.state.inherited.remove(&workload);
         self.delayed.set(workload, None);
@@ -451,13 +460,12 @@ impl Engine {
         let Some(claim) = self.state.claims.get(workload) else { return };
         let entry = &self.state.workloads[workload];
         let needs = |pod: &PodIdx| self.state.pods[*pod].needs_place();
-        let stands = |pod: &PodIdx| match entry.assignment {
-            None => entry.members.contains(pod),
-            // It joins others that run.
-            Some(_) => entry.members.contains(pod) && needs(pod),
-        };
+        let stands = |pod: &PodIdx| entry.members.contains(pod) && needs(pod);
+        let members = claim.places.members.len();
         let waits = match &entry.assignment {
-            None => entry.state == State::Reserved,
+            // More may have to run together by now.
+            None => entry.state == State::Reserved && members >= entry.min_member as usize,
+            // It joins others that run.
             Some(held) => {
                 let ends = matches!(entry.state, State::Evicting | State::Finished);
                 !ends && held.queue == claim.assignment.queue
@@ -471,10 +479,11 @@ impl Engine {
             self.state.drop_claim(workload);
             self.claim_freed = true;
             self.mark(workload);
-            self.state.keep_state(workload);
             if self.state.workloads[workload].state == State::Reserved {
                 self.state.workloads[workload].state = State::Queued;
             }
+            // Too few may be left to queue.
+            self.state.keep_state(workload);
         }
     }
 

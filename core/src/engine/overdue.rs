@@ -110,8 +110,11 @@ impl Engine {
             self.waiting.wake(|_| true, |wake| wake.quota);
         }
         let mut changes = Changes::default();
-        for due in self.deadlines.take_due(now) {
-            self.stop_keeping(now, due, &mut changes);
+        let mut due = self.deadlines.take_due(now);
+        due.retain(|workload| self.state.workloads.get(*workload).is_some());
+        self.state.in_queue_order(&mut due);
+        for workload in due {
+            self.stop_keeping(now, workload, &mut changes);
         }
         self.give_up_on_volumes(now, &mut changes);
         self.give_up_on_devices(now, &mut changes);
@@ -133,6 +136,9 @@ impl Engine {
                 self.refile(workload, now);
             }
         }
+        // Who took a kept place over by that is bound with the next facts.
+        let came = changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
+        self.unsent_while_stopped.extend(came);
         self.waiting.wake(|_| true, |wake| wake.room);
         self.wake_queues(&changes.queues);
     }
@@ -140,7 +146,7 @@ impl Engine {
     /// Keeps places no longer for pods of a resumed owner that did not come.
     fn stop_keeping(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
         let state = &mut self.state;
-        let Some(entry) = state.workloads.get(workload) else { return };
+        let entry = &state.workloads[workload];
         if entry.kept_until.is_none_or(|until| until > now) || entry.state == State::Evicting {
             return;
         }

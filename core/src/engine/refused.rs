@@ -45,9 +45,9 @@ impl Engine {
         !self.unsent(workload).is_empty()
     }
 
-    /// Why the first of the members that are to be bound now cannot be, with its node.
-    pub(super) fn first_refused(&mut self, workload: WorkloadIdx) -> Option<Text> {
-        self.unsent(workload).into_iter().find_map(|pod| self.refused(pod))
+    /// Why the first of these members, which are to be bound now, cannot be, with its node.
+    pub(super) fn first_refused(&mut self, members: &[PodIdx]) -> Option<Text> {
+        members.iter().find_map(|pod| self.refused(*pod))
     }
 
     /// Why its node does not take a member that has a place.

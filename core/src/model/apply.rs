@@ -51,6 +51,24 @@ pub struct Changes {
     pub chosen: Choices,
 }
 
+/// Where a pod is by facts that put it on a node, or on none, and how far its binding got.
+fn stands(
+    (known, had): (&Pod, Option<NodeIdx>),
+    facts: &PodFacts,
+    (workload, bound): (Option<WorkloadIdx>, Option<NodeIdx>),
+) -> (Option<NodeIdx>, Binding) {
+    match (facts.phase.terminal(), bound, known.binding) {
+        (true, ..) => (None, Binding::None),
+        (false, Some(node), _) => (Some(node), Binding::Bound),
+        (false, None, Binding::InFlight(_)) => (had, known.binding),
+        // It is prepared, and waits for others of its gang to be.
+        (false, None, Binding::None) if !facts.terminating && known.workload == workload => {
+            (had, Binding::None)
+        }
+        (false, None, _) => (None, Binding::None),
+    }
+}
+
 impl ClusterState {
     /// Stores one fact. Outcomes of effects are the engine's, not the state's.
     pub fn apply(&mut self, input: Input, changes: &mut Changes) {
@@ -190,15 +208,12 @@ impl ClusterState {
         };
         let bound = facts.node.as_ref().map(|name| self.room.node_named(name));
         let old = &self.pods[index];
-        let (place, binding) = match (facts.phase.terminal(), bound, old.binding) {
-            (true, ..) => (None, Binding::None),
-            (false, Some(node), _) => (Some(node), Binding::Bound),
-            (false, None, Binding::InFlight(_)) => (old.place, old.binding),
-            (false, None, _) => (None, Binding::None),
-        };
+        // Another fact of this batch may have taken it off the accounts for a moment.
+        let had = old.place.or_else(|| changes.to_settle.get(&index).copied());
+        let (place, binding) = stands((old, had), &facts, (workload, bound));
         let old_shape = old.shape;
         let was_in = old.workload;
-        let moved = old.place != place
+        let moved = had != place
             || (old.shape, old.holds) != (shape, holds)
             || old.nominated != facts.nominated
             || (old.nominated && old.priority != facts.priority)

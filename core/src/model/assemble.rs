@@ -230,6 +230,8 @@ impl ClusterState {
             }
             Some(owner) if owner.suspended && real.is_empty() => {
                 self.workloads[workload].kept_until = None;
+                // Somebody suspended it whose pods had come: they come anew.
+                self.came.remove(&owner.uid);
                 let count = owner.pod_sets.iter().map(|set| set.count as usize).sum();
                 self.keep_places(workload, &owner, count, &mut kept);
             }

@@ -164,7 +164,8 @@ impl ClusterState {
     }
 
     /// How many members of a gang run that this scheduler did not bind, or that says no number,
-    /// where it was whole with them: whoever waits was made after all of them were bound.
+    /// where it was whole with them: whoever waits was made after all of them were bound, and so
+    /// was whoever has joined them since.
     fn found_whole(&self, workload: WorkloadIdx) -> Option<u32> {
         let entry = &self.workloads[workload];
         let of_pods = [GangSource::CapstanGang, GangSource::KueueGroup].contains(&entry.source);
@@ -177,9 +178,12 @@ impl ClusterState {
         let (placed, waiting): (Vec<&Pod>, Vec<&Pod>) =
             counting.partition(|pod| pod.place.is_some());
         let bound = |pod: &&Pod| pod.bound_at.map_or(pod.created, |at| at.max(pod.created));
-        let last = placed.iter().map(bound).max()?;
-        let ran = placed.iter().all(|pod| pod.phase.runs() && !(says && pod.note.is_some()));
-        let later = !waiting.is_empty() && waiting.iter().all(|pod| pod.created > last);
-        (ran && later).then_some(placed.len() as u32)
+        let made = waiting.iter().map(|pod| pod.created).min()?;
+        let (first, joined): (Vec<&Pod>, Vec<&Pod>) =
+            placed.into_iter().partition(|pod| bound(pod) < made);
+        let last = first.iter().map(bound).max()?;
+        let ran = first.iter().all(|pod| pod.phase.runs() && !(says && pod.note.is_some()));
+        let later = joined.iter().all(|pod| pod.created > last);
+        (ran && later).then_some(first.len() as u32)
     }
 }

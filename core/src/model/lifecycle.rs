@@ -45,7 +45,7 @@ impl ClusterState {
         let kept = pods().filter(|pod| pod.kept() && pod.place.is_some()).count() as u32;
         // What comes late is waited for by nobody who looks whether the others run.
         let (kept, later) = if entry.late { (false, kept) } else { (kept > 0, 0) };
-        let over = self.surplus_told(workload).filter(|_| placed >= need);
+        let over = self.too_many_told(workload).filter(|_| placed >= need);
         let in_part = placed > 0 && placed < need;
         let lacks = in_part && !flying && !waits && self.members_lacking(workload) > 0;
         let state = match () {

@@ -24,17 +24,19 @@ use crate::model::pod::Pod;
 use crate::model::state::ClusterState;
 
 impl ClusterState {
-    /// Takes the roles into the minimum, and puts those off that a gang begins without.
+    /// Takes the roles into the minimum, and puts those off that a gang begins without: who is too
+    /// many in its group, and who is beyond as many as can use a claim.
     pub(super) fn derive_roles(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
         if matches!(entry.id.key, GangKey::Pod(_)) {
             return;
         }
         let Some(roles) = self.roles_of(workload) else {
-            let surplus = self.surplus(workload);
+            let mut later = self.surplus(workload);
+            later.extend(self.beyond_claims(workload, &later));
             let waits = |pod: &PodIdx| self.pods[*pod].later;
-            if !surplus.is_empty() || entry.members.iter().any(waits) {
-                self.put_off(workload, &surplus.into_iter().collect());
+            if !later.is_empty() || entry.members.iter().any(waits) {
+                self.put_off(workload, &later.into_iter().collect());
             }
             return;
         };
@@ -59,6 +61,8 @@ impl ClusterState {
                 None => drop(later.insert(pod)),
             }
         }
+        let off: Vec<PodIdx> = later.iter().copied().collect();
+        later.extend(self.beyond_claims(workload, &off));
         self.workloads[workload].min_member = least;
         self.put_off(workload, &later);
     }

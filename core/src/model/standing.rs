@@ -174,24 +174,83 @@ impl ClusterState {
         if entry.min_member <= USERS_MAX {
             return None;
         }
-        let mut users: BTreeMap<&Text, u32> = BTreeMap::new();
-        for set in &entry.sets {
-            let claims = self.room.shape(set.shape).facts.claims.iter();
-            let named = claims.filter_map(|claim| match claim {
-                PodClaim::Named((_, name)) => Some(name),
-                _ => None,
-            });
-            // A pod may name one claim twice.
-            for claim in named.collect::<BTreeSet<_>>() {
-                *users.entry(claim).or_default() += set.count;
-            }
-        }
+        let users = self.users_of_claims(workload);
         let all: u32 = entry.sets.iter().map(|set| set.count).sum();
         let too_many = |(_, users): &(&Text, u32)| {
             *users > USERS_MAX && all - users + USERS_MAX < entry.min_member
         };
         let (claim, pods) = users.into_iter().find(too_many)?;
         Some(Reason::ClaimOfTooMany { claim: claim.clone(), pods })
+    }
+
+    /// How many members of a workload use each claim on devices that several may use.
+    fn users_of_claims(&self, workload: WorkloadIdx) -> BTreeMap<&Text, u32> {
+        let mut users: BTreeMap<&Text, u32> = BTreeMap::new();
+        for set in &self.workloads[workload].sets {
+            for claim in self.claims_of(set.shape) {
+                *users.entry(claim).or_default() += set.count;
+            }
+        }
+        users
+    }
+
+    /// Claims that pods of a shape name; a pod may name one twice.
+    fn claims_of(&self, shape: ShapeIdx) -> BTreeSet<&Text> {
+        let claims = self.room.shape(shape).facts.claims.iter();
+        let named = claims.filter_map(|claim| match claim {
+            PodClaim::Named((_, name)) => Some(name),
+            _ => None,
+        });
+        named.collect()
+    }
+
+    /// Members that wait beyond as many as can use a claim at a time, in their order; those apart
+    /// that are put `off` already. Other users of the claim than members are not looked at.
+    pub(crate) fn beyond_claims(&self, workload: WorkloadIdx, off: &[PodIdx]) -> Vec<PodIdx> {
+        let mut users = self.users_of_claims(workload);
+        if users.values().all(|users| *users <= USERS_MAX) {
+            return Vec::new();
+        }
+        users.values_mut().for_each(|users| *users = 0);
+        let off: BTreeSet<PodIdx> = off.iter().copied().collect();
+        let mut beyond = Vec::new();
+        for placed in [true, false] {
+            for &pod in &self.workloads[workload].members {
+                let entry = &self.pods[pod];
+                let waits = entry.place.is_none();
+                let skips = waits && (entry.gated || off.contains(&pod));
+                if waits == placed || !entry.counts() || skips {
+                    continue;
+                }
+                let claims = self.claims_of(entry.shape);
+                let full = |claim: &&Text| users.get(*claim).is_some_and(|has| *has >= USERS_MAX);
+                if waits && claims.iter().any(full) {
+                    beyond.push(pod);
+                    continue;
+                }
+                for claim in claims {
+                    *users.entry(claim).or_default() += 1;
+                }
+            }
+        }
+        beyond
+    }
+
+    /// Why those members wait that are too many for their group, or else for a claim, if their gang
+    /// runs.
+    pub(super) fn too_many_told(&self, workload: WorkloadIdx) -> Option<Reason> {
+        self.surplus_told(workload).or_else(|| self.beyond_told(workload))
+    }
+
+    fn beyond_told(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let waiting = self.beyond_claims(workload, &self.surplus(workload)).len() as u32;
+        if waiting == 0 {
+            return None;
+        }
+        let mut users = self.users_of_claims(workload).into_iter();
+        let (claim, pods) = users.find(|(_, users)| *users > USERS_MAX)?;
+        let then = Some(Box::new(Reason::ClaimOfTooMany { claim: claim.clone(), pods }));
+        Some(Reason::Extras { waiting, then })
     }
 
     /// The queue whose quota a workload's placed members count against: the one that it was found

@@ -1,0 +1,237 @@
+//! Owners that are resumed or suspended, by us and by somebody else at the same time, and answers
+//! that are not what was counted on. Each test feeds facts by hand.
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    Input, OwnerFacts, PodFacts, PodPhase, Taint, TaintEffect, Toleration, TolerationOperator,
+};
+use capstan_core::plan::{Action, EffectResult, State, StepOutput};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, flavor, gang, in_queue, job, node, pod, pods_of, shape, text,
+};
+use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+fn after(seconds: i64) -> Time {
+    NOW.plus(Span::seconds(seconds))
+}
+
+/// A suspended Job of two pods with one GPU each, in a queue of two.
+fn train() -> OwnerFacts {
+    job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")))
+}
+
+/// One pod of higher priority that needs all that there is.
+fn rival() -> PodFacts {
+    let rival = pod("rival", &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    PodFacts { priority: 9, ..rival }
+}
+
+/// The Job has its places on the only node, and its resume is on its way.
+fn begun() -> (Engine, StepOutput) {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(train())]);
+    let first = engine.step(NOW, facts);
+    (engine, first)
+}
+
+/// How the one effect of its kind is answered.
+fn answered(output: &StepOutput, kind: fn(&Action) -> bool, result: EffectResult) -> Input {
+    let mut effects = output.effects.iter().filter(|effect| kind(&effect.action));
+    answer(effects.next().expect("an effect of this kind"), result)
+}
+
+fn resumes(action: &Action) -> bool {
+    matches!(action, Action::ResumeOwner { .. })
+}
+
+fn suspends(action: &Action) -> bool {
+    matches!(action, Action::SuspendOwner { .. })
+}
+
+/// The Job as it is once it was resumed.
+fn resumed(output: &StepOutput) -> OwnerFacts {
+    let note = output.effects.iter().find_map(|effect| match &effect.action {
+        Action::ResumeOwner { note, .. } => Some(note.clone()),
+        _ => None,
+    });
+    OwnerFacts { suspended: false, admitted: Some(note.expect("it is resumed")), ..train() }
+}
+
+fn done(output: &StepOutput) -> Vec<Input> {
+    output.effects.iter().map(|effect| answer(effect, EffectResult::Done)).collect()
+}
+
+fn fed(pods: &[PodFacts]) -> impl Iterator<Item = Input> {
+    pods.iter().cloned().map(Input::Pod)
+}
+
+fn run(pods: &[PodFacts]) -> impl Iterator<Item = Input> {
+    pods.iter()
+        .cloned()
+        .map(|pod| Input::Pod(PodFacts { node: Some(text("n")), phase: PodPhase::Running, ..pod }))
+}
+
+fn names(output: &StepOutput) -> Vec<String> {
+    binds(output).into_iter().map(|(pod, _)| pod).collect()
+}
+
+fn used(engine: &Engine) -> i64 {
+    engine.queues()[0].quotas[0].used
+}
+
+/// The rival has ended: the Job is resumed again, and its pods are bound.
+fn begins_again(mut engine: Engine, at: i64) {
+    let again = engine.step(after(at), vec![Input::PodGone(rival().uid)]);
+    let pods = pods_of(&train());
+    let came = [Input::Owner(resumed(&again))].into_iter().chain(fed(&pods));
+    let came = engine.step(after(at + 1), done(&again).into_iter().chain(came).collect());
+    assert_eq!(names(&came), ["train-0", "train-1"]);
+    engine.step(after(at + 2), done(&came).into_iter().chain(run(&pods)).collect());
+    assert_eq!((view(&engine, "train").state, used(&engine)), (State::Running, 2));
+    engine.recount();
+}
+
+/// Somebody suspended the Job, which ran, just before that was done for the rival: its run is the
+/// same after that. The rival runs.
+fn suspended_by_somebody() -> Engine {
+    let (mut engine, first) = begun();
+    let pods = pods_of(&train());
+    let came = [Input::Owner(resumed(&first))].into_iter().chain(fed(&pods));
+    let came = engine.step(NOW, done(&first).into_iter().chain(came).collect());
+    engine.step(NOW, done(&came).into_iter().chain(run(&pods)).collect());
+    let stops = engine.step(after(10), vec![Input::Pod(rival())]);
+    let mut facts = vec![answered(&stops, suspends, EffectResult::Done)];
+    facts.push(Input::Owner(OwnerFacts { suspended: true, ..resumed(&first) }));
+    facts.extend(pods.iter().map(|pod| Input::PodGone(pod.uid.clone())));
+    let next = engine.step(after(11), facts);
+    assert_eq!(names(&next), ["rival"]);
+    engine.step(after(12), done(&next).into_iter().chain(run(&[rival()])).collect());
+    engine
+}
+
+#[test]
+fn a_job_that_somebody_else_suspended_first_begins_again() {
+    begins_again(suspended_by_somebody(), 20);
+}
+
+/// That its pods were there before says nothing of whether they come now.
+#[test]
+fn a_job_that_begins_again_without_pods_is_suspended_again() {
+    let mut engine = suspended_by_somebody();
+    let again = engine.step(after(20), vec![Input::PodGone(rival().uid)]);
+    let shown = [Input::Owner(resumed(&again))];
+    engine.step(after(21), done(&again).into_iter().chain(shown).collect());
+    assert_eq!(used(&engine), 2);
+    let late = engine.step(after(80), vec![]);
+    assert_eq!(late.effects.iter().filter(|effect| suspends(&effect.action)).count(), 1);
+    assert_eq!(used(&engine), 0);
+    engine.recount();
+}
+
+/// A Job is stopped for another before it was resumed, which comes to nothing: it is suspended as
+/// it was, and begins again.
+#[test]
+fn a_job_that_was_stopped_and_never_resumed_begins_again() {
+    let (mut engine, first) = begun();
+    let stops = engine.step(after(10), vec![Input::Pod(rival())]);
+    let refused = EffectResult::Refused("a webhook says no".into());
+    let next = engine.step(after(11), vec![answered(&first, resumes, refused)]);
+    assert_eq!(names(&next), ["rival"]);
+    let suspended = answered(&stops, suspends, EffectResult::Done);
+    engine.step(after(12), run(&[rival()]).chain([suspended]).collect());
+    begins_again(engine, 600);
+}
+
+/// Somebody resumes a Job while we are refused to: its pods keep the places that they took over.
+#[test]
+fn pods_of_a_job_that_somebody_else_resumed_keep_their_places() {
+    let (mut engine, first) = begun();
+    let pods = pods_of(&train());
+    let resumed = Input::Owner(OwnerFacts { suspended: false, ..train() });
+    let came = engine.step(after(1), [resumed].into_iter().chain(fed(&pods)).collect());
+    assert_eq!(names(&came), ["train-0", "train-1"]);
+    engine.step(after(2), done(&came).into_iter().chain(run(&pods)).collect());
+    let refused = EffectResult::Refused("a webhook says no".into());
+    let after_all = engine.step(after(3), vec![answered(&first, resumes, refused)]);
+    assert_eq!((names(&after_all), used(&engine)), (vec![], 2));
+    assert_eq!(view(&engine, "train").state, State::Running);
+    engine.recount();
+}
+
+/// A gang of two whose members need a toleration that only their flavor has, and all that there is.
+fn tolerating() -> (Vec<Input>, Vec<PodFacts>) {
+    let (key, value, effect) = (text("spot"), text(""), TaintEffect::NoExecute);
+    let mut spot = flavor(DEFAULT, &[]);
+    let operator = TolerationOperator::Exists;
+    let (of, any) = (key.clone(), value.clone());
+    spot.tolerations = vec![Toleration { key: of, operator, value: any, effect: None }];
+    let mut tainted = node("n", &[("cpu", 64_000), (GPU, 2)]);
+    tainted.taints = vec![Taint { key, value, effect }];
+    let mut facts = one_queue(2);
+    facts.extend([Input::Flavor(spot), Input::Node(tainted.into())]);
+    let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    facts.extend(fed(&members));
+    (facts, members)
+}
+
+/// Answers to all effects of a kind, in their order.
+fn each(output: &StepOutput, kind: fn(&Action) -> bool, results: [EffectResult; 2]) -> Vec<Input> {
+    let effects = output.effects.iter().filter(|effect| kind(&effect.action));
+    let answers: Vec<Input> = effects.zip(results).map(|(of, result)| answer(of, result)).collect();
+    assert_eq!(answers.len(), 2);
+    answers
+}
+
+fn patches(action: &Action) -> bool {
+    matches!(action, Action::AddTolerations { .. })
+}
+
+fn evicts(action: &Action) -> bool {
+    matches!(action, Action::Evict { .. })
+}
+
+/// One of a gang is prepared, the other cannot be: neither keeps its place, in whatever order that
+/// is answered.
+#[test]
+fn a_gang_of_which_one_cannot_be_prepared_gives_all_its_places_up() {
+    let (facts, _) = tolerating();
+    for done_first in [true, false] {
+        let mut engine = Engine::new();
+        let first = engine.step(NOW, facts.clone());
+        let refused = EffectResult::Refused("a webhook says no".into());
+        let mut answers = each(&first, patches, [EffectResult::Done, refused]);
+        assert_eq!(used(&engine), 2);
+        if !done_first {
+            answers.reverse();
+        }
+        for answer in answers {
+            assert_eq!(names(&engine.step(NOW, vec![answer])), [""; 0]);
+        }
+        assert_eq!((view(&engine, "g").state, used(&engine)), (State::Queued, 0));
+        engine.recount();
+    }
+}
+
+/// A gang is stopped while it is prepared: one member is deleted, the API refuses to delete the
+/// other, which does not begin alone.
+#[test]
+fn a_gang_of_which_one_was_deleted_before_it_began_is_not_begun() {
+    let (facts, members) = tolerating();
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, facts);
+    let stops = engine.step(NOW, vec![Input::Pod(rival())]);
+    let done = [EffectResult::Done, EffectResult::Done];
+    let prepared = engine.step(NOW, each(&first, patches, done));
+    assert_eq!(names(&prepared), [""; 0]);
+    let refused = EffectResult::Refused("a webhook says no".into());
+    let mut answers = each(&stops, evicts, [EffectResult::Done, refused]);
+    answers.push(Input::PodGone(members[0].uid.clone()));
+    let after_all = engine.step(NOW, answers);
+    assert_eq!((names(&after_all), used(&engine)), (vec![], 0));
+    assert_eq!(view(&engine, "g").state, State::Gathering);
+    engine.recount();
+}
