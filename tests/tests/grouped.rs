@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::{FlavorProblem, Reason};
-use capstan_core::model::input::{Input, PodShape, PreemptWithin, PreemptionPolicy};
+use capstan_core::model::input::{
+    CohortFacts, Fungibility, Input, PodShape, PreemptReclaim, PreemptWithin, PreemptionPolicy,
+};
 use capstan_core::plan::{Action, State};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    GPU, cluster_queue, flavor, gang, group, in_queue, labels, local_queue, namespace, node,
-    nominal, pod, shape,
+    GPU, cluster_queue, cohort, flavor, gang, group, in_queue, labels, local_queue, namespace,
+    node, nominal, pod, shape,
 };
 use capstan_tests::hand::{bound, view};
 use proptest::prelude::*;
@@ -243,4 +245,44 @@ proptest! {
             .collect();
         prop_assert!(kinds.len() < 2, "types {:?}", kinds);
     }
+}
+
+/// Of its first flavor the head's queue could take GPUs back if it borrowed nothing, and it would
+/// borrow cpus: nobody leaves for both. The second flavor stands no worse, borrows both, and is
+/// free. By the rule of the queue the first one of equals is chosen, which is no reason to wait.
+#[test]
+fn who_gets_nothing_of_the_flavor_that_it_chose_takes_one_that_is_free() {
+    let quotas = |first: (i64, i64), second: (i64, i64)| {
+        let of = |(cpus, gpus)| [("cpu", nominal(cpus)), (GPU, nominal(gpus))];
+        let (first, second) = (of(first), of(second));
+        group(&[("first", &first), ("second", &second)])
+    };
+    let all = CohortFacts { groups: vec![quotas((1, 0), (3, 1))], ..cohort("all", None) };
+    let mut facts = vec![namespace(), Input::Cohort(all)];
+    for name in ["first", "second"] {
+        let mut of = node(name, &[("cpu", 64_000), (GPU, 8)]);
+        of.labels = labels(&[("k", name)]);
+        facts.extend([Input::Node(of.into()), Input::Flavor(flavor(name, &[("k", name)]))]);
+    }
+    let mut main = cluster_queue("main", Some("all"), quotas((2, 2), (0, 1)));
+    main.preemption = PreemptionPolicy { reclaim: PreemptReclaim::Any, ..main.preemption };
+    main.fungibility = Fungibility {
+        next_when_borrowing: true,
+        next_when_preempting: true,
+        prefer_preemption_over_borrowing: true,
+    };
+    for queue in [main, cluster_queue("other", Some("all"), quotas((0, 0), (0, 0)))] {
+        facts.push(Input::LocalQueue(local_queue(&queue.name)));
+        facts.push(Input::ClusterQueue(queue));
+    }
+    let guest = pod("guest", &shape(&[(GPU, 2)]), &in_queue(Some("other")));
+    facts.push(bound(&guest, "first"));
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let head = pod("head", &shape(&[("cpu", 3), (GPU, 2)]), &in_queue(Some("main")));
+    engine.step(NOW, vec![Input::Pod(head)]);
+    engine.recount();
+    let nodes = |name: &str| view(&engine, name).pods[0].node.clone();
+    let places = (nodes("guest"), nodes("head"));
+    assert_eq!(places, (Some("first".into()), Some("second".into())));
 }

@@ -39,6 +39,10 @@ type OnNodes = BTreeMap<(NodeIdx, ResourceIdx), i64>;
 /// Amounts of quota.
 type OfQuota = BTreeMap<(QueueIdx, FrIdx), i64>;
 
+/// Of each victim that leaves, what no claim draws, of quota and on nodes.
+type Undrawn =
+    BTreeMap<WorkloadIdx, (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>)>;
+
 /// Room and quota that somebody who is placed leaves alone.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
@@ -414,6 +418,7 @@ impl Engine {
         started: &[Started],
     ) -> Kept {
         let (mut room, mut quota) = (OnNodes::new(), OfQuota::new());
+        let undrawn = self.state.undrawn();
         for slot in slots {
             let runs = |other: &Slot| {
                 let end = self.run_time(other.workload).map(|runs| other.start.plus(runs));
@@ -425,7 +430,7 @@ impl Engine {
             }
             let by_then = ends.iter().take_while(|(end, _)| *end <= slot.start);
             for (_, ended) in by_then {
-                self.take_left(*ended, &mut on_nodes, &mut charged);
+                self.take_left((*ended, &undrawn), &mut on_nodes, &mut charged);
             }
             for (key, amount) in on_nodes {
                 let most = room.entry(key).or_insert(0);
@@ -462,9 +467,15 @@ impl Engine {
         }
     }
 
-    /// Takes away what somebody leaves who ends: from one queue of its tree after the other. What
-    /// victims leave is left by who claims it once that has ended.
-    fn take_left(&self, ended: WorkloadIdx, on_nodes: &mut OnNodes, charged: &mut OfQuota) {
+    /// Takes away what somebody leaves who ends: from one queue of its tree after the other. Of
+    /// what a victim leaves that is what no claim draws (`undrawn`); the rest is left by who claims
+    /// it once that has ended.
+    fn take_left(
+        &self,
+        (ended, undrawn): (WorkloadIdx, &Undrawn),
+        on_nodes: &mut OnNodes,
+        charged: &mut OfQuota,
+    ) {
         let state = &self.state;
         let mut leave_room = |(node, resource, amount): (NodeIdx, ResourceIdx, i64)| {
             if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
@@ -480,8 +491,8 @@ impl Engine {
                 left -= taken;
             }
         };
-        let promised = !state.claims.naming(ended).is_empty();
-        for index in state.placed(ended).filter(|_| !promised) {
+        let promised = undrawn.get(&ended);
+        for index in state.placed(ended).filter(|_| promised.is_none()) {
             let pod = &state.pods[index];
             let node = pod.place.expect("it is placed");
             for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
@@ -489,7 +500,11 @@ impl Engine {
             }
             state.charges_of(index).for_each(&mut leave_quota);
         }
-        let (quota, room) = state.claims_at_last(ended);
+        let (mut quota, mut room) = state.claims_at_last(ended);
+        if let Some((more_quota, more_room)) = promised {
+            quota.extend(more_quota);
+            room.extend(more_room);
+        }
         quota.into_iter().for_each(leave_quota);
         room.into_iter().for_each(leave_room);
     }

@@ -395,7 +395,8 @@ impl Attempt<'_> {
     /// Other combinations of flavors are tried where each set fits and all together do not; where
     /// somebody would have to leave, unless the queue prefers to preempt; and where it would wait,
     /// which may be so because of what sets before took: first for one that fits, then with
-    /// victims.
+    /// victims. For one set, too, where nobody leaves for all that it asks of a flavor, though
+    /// somebody would for each resource by itself.
     fn outcome(&self, txn: &mut Txn<'_>) -> (Choice, Verdict) {
         let mut choice = match self.queue {
             Some(queue) => flavors::assign(txn, &self.demand(queue, self.look.start)),
@@ -419,8 +420,8 @@ impl Attempt<'_> {
             if let Some(queue) = self.queue {
                 most = as_things_are::most_borrowing(txn, queue, &choice);
             }
-            let together = found == Mode::Fit;
-            if (together || self.rather_goes_on(txn)) && self.others_fit(txn, &mut choice, &most) {
+            let looks = self.sets.len() > 1 && (found == Mode::Fit || self.rather_goes_on(txn));
+            if looks && self.others_fit(txn, &mut choice, &most) {
                 return (choice, Verdict::Fit);
             }
             if !self.look.premise.nobody_leaves {
@@ -430,15 +431,15 @@ impl Attempt<'_> {
         let waits = matches!(verdict, Verdict::NoFit | Verdict::Blocked);
         // What goes on from the middle went through all of them when it began.
         let all = self.look.start.is_empty() || choice.next.is_empty();
-        let untried = found < Mode::Fit || !most.is_any();
+        let untried = match (self.sets.len(), &verdict) {
+            (1, Verdict::Blocked) => matches!(found, Mode::Preempt | Mode::Reclaim),
+            (sets, _) => sets > 1 && (found < Mode::Fit || !most.is_any()),
+        };
         if waits && untried && all && self.others_fit(txn, &mut choice, &Most::ANY) {
             return (choice, Verdict::Fit);
         }
-        if waits
-            && all
-            && !self.look.premise.nobody_leaves
-            && let Some(other) = self.last_look(txn, &choice)
-        {
+        let last = waits && all && !self.look.premise.nobody_leaves;
+        if last && let Some(other) = self.last_look(txn, &choice) {
             choice = other;
             verdict = self.judge(txn, &mut choice);
         }
@@ -552,7 +553,7 @@ impl Attempt<'_> {
     /// Whether other flavors than those found hold all members and borrow no further than `most`;
     /// then they are chosen.
     fn others_fit(&self, txn: &mut Txn<'_>, choice: &mut Choice, most: &Most) -> bool {
-        let Some(queue) = self.queue.filter(|_| self.sets.len() > 1) else { return false };
+        let Some(queue) = self.queue else { return false };
         let demand = self.demand(queue, &[]);
         let (found, room) = as_things_are::find(txn, &demand, most, |txn, other| {
             let asks = self.asks(txn, other);

@@ -79,8 +79,13 @@ pub enum FlavorProblem {
 /// What leaves a queue no more, where it is not just that others use what there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strait {
-    /// The whole tree uses so much more than it has: nothing is left.
-    Debt(i64),
+    /// The whole tree uses more than it has: what its root has does not do for what it lent.
+    Debt {
+        /// The cohort at the root, which the queue's own need not be.
+        cohort: Text,
+        /// By how much.
+        over: i64,
+    },
     /// Somebody borrows no more, whatever others leave.
     Borrowing {
         /// Whose limit it is.

@@ -237,9 +237,11 @@ pub fn shortage(
 /// What leaves a queue no more of something, where it is not just that others use what there is.
 fn strait(state: &ClusterState, queue: QuotaIdx, fr: FrIdx) -> Option<Box<Strait>> {
     let tree = &state.quota.tree;
-    let debt = tree.debt(queue, fr);
-    if debt > 0 {
-        return Some(Box::new(Strait::Debt(debt)));
+    let over = tree.debt(queue, fr);
+    if over > 0 {
+        // A queue without a cohort has nobody's debts but its own.
+        let (cohort, _) = state.quota.name_of(tree.root(queue)).filter(|(_, cohort)| *cohort)?;
+        return Some(Box::new(Strait::Debt { cohort: cohort.clone(), over }));
     }
     let bound = Some(tree.bound(queue, fr)).filter(|bound| bound.borrowing)?;
     let (name, is_cohort) = state.quota.name_of(bound.node)?;

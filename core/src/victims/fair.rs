@@ -197,10 +197,9 @@ impl Search<'_> {
             let wanted = if what == For::Quota { candidate.quota } else { candidate.room };
             wanted && candidate.kind.by_share() && sharing.may_take(candidate, what)
         };
-        let open: Vec<&Candidate> =
-            list.iter().filter(shared).filter(|it| !removed.passes_over(it)).collect();
+        let open = list.iter().filter(shared).filter(|it| !removed.passes_over(it));
+        let mut targets = Targets::new(txn.state(), sharing.own, open);
         let mut aside = Vec::new();
-        let mut targets = Targets::new(txn.state(), sharing.own, open.iter().copied());
         while let Some(queue) = targets.next(txn.state()) {
             let taken = self.next_of(txn, (&mut targets, queue), what, removed, &mut aside);
             targets.changed(txn.state(), queue);
@@ -212,10 +211,11 @@ impl Search<'_> {
             return false;
         }
         // In the order in which they are taken, not in that in which they were set aside.
-        aside.sort_by_key(|one: &&Candidate| open.iter().position(|it| std::ptr::eq(*it, *one)));
-        let mut targets = Targets::new(txn.state(), sharing.own, aside.into_iter());
+        aside.sort_unstable_by_key(|(at, _)| *at);
+        let aside = aside.into_iter().map(|(_, candidate)| candidate);
+        let mut targets = Targets::new(txn.state(), sharing.own, aside);
         while let Some(queue) = targets.next(txn.state()) {
-            let candidate = targets.pop(queue).expect("a target has a candidate");
+            let (_, candidate) = targets.pop(queue).expect("a target has a candidate");
             targets.drop_queue(queue);
             let shares = sharing.shares(txn.state(), candidate);
             let allowed = shares.is_some_and(|(own, theirs)| own < theirs);
@@ -237,11 +237,11 @@ impl Search<'_> {
         (targets, queue): (&mut Targets<'c>, QuotaIdx),
         what: For,
         removed: &mut Removed<'c>,
-        aside: &mut Vec<&'c Candidate>,
+        aside: &mut Vec<(usize, &'c Candidate)>,
     ) -> bool {
         let Some(sharing) = self.sharing else { return false };
         let mut known = None;
-        while let Some(candidate) = targets.pop(queue) {
+        while let Some((at, candidate)) = targets.pop(queue) {
             if !self.serves(txn, candidate, what) {
                 continue;
             }
@@ -261,7 +261,7 @@ impl Search<'_> {
                 removed.truncate(removed.taken.len() - 1);
                 txn.rollback_to(point);
             }
-            aside.push(candidate);
+            aside.push((at, candidate));
         }
         false
     }

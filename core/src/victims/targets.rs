@@ -91,10 +91,9 @@ impl<'c> Targets<'c> {
         }
     }
 
-    /// Takes the next candidate of a queue.
-    pub(super) fn pop(&mut self, queue: QuotaIdx) -> Option<&'c Candidate> {
-        let (_, candidate) = self.waiting.get_mut(&queue)?.pop_front()?;
-        Some(candidate)
+    /// Takes the next candidate of a queue, with its position among all.
+    pub(super) fn pop(&mut self, queue: QuotaIdx) -> Option<(usize, &'c Candidate)> {
+        self.waiting.get_mut(&queue)?.pop_front()
     }
 
     /// Asks a queue no more.

@@ -7,6 +7,7 @@ use super::*;
 
 /// A stream by which the first victim lingers for as long as any does.
 const LINGERS: u64 = 17;
+const DEVICE: &str = "example.com/device";
 
 fn of_priority(mut pods: Vec<PodFacts>, priority: i32) -> Vec<PodFacts> {
     pods.iter_mut().for_each(|pod| pod.priority = priority);
@@ -71,4 +72,45 @@ fn no_start_is_reserved_behind_a_preemptor_that_says_nothing() {
     submit(&mut stage, of_priority(work("urgent", (1, 8), None), 10));
     assert!(runs(&stage, "urgent"));
     assert_eq!(reserved(&stage, "big"), None);
+}
+
+/// Half of what it leaves is for its preemptor. The other half is there when big starts: so much
+/// less has to be kept for it beside the victim, and who comes meanwhile may have that.
+#[test]
+fn what_a_victim_leaves_beside_its_preemptor_need_not_be_kept() {
+    let mut stage = stage(&["b"]);
+    submit(&mut stage, of_priority(work("long", (1, 4), Some(60)), 5));
+    stage.add([Input::Node(node("a", &[(GPU, 18), (DEVICE, 1)]).into())]);
+    let of_device = |name: &str, gpus: i64, minutes: i64| {
+        let shape = shape(&[(GPU, gpus), (DEVICE, 1)]);
+        vec![pod(name, &shape, &wishes(Some(minutes), None))]
+    };
+    submit(&mut stage, of_device("low", 8, 30));
+    submit(&mut stage, of_priority(work("big", (5, 4), Some(30)), 5));
+    assert_eq!(
+        reserved(&stage, "big"),
+        Some(30),
+        "once low is gone there is a place on b and four on a"
+    );
+    stage.lingers = Some(Seed::new(LINGERS));
+    at(&mut stage, 10);
+    let (now, mut steps) = (stage.now, 0);
+    let urgent = of_priority(of_device("urgent", 4, 120), 10).into_iter();
+    let small = of_priority(work("small", (1, 2), None), 3);
+    let both = urgent.chain(small);
+    stage.add(both.map(|pod| Input::Pod(PodFacts { created: now, ..pod })));
+    stage.settle(|stage| {
+        if view(stage, "urgent").state == State::Reserved {
+            steps += 1;
+            // On b, which is fuller, it would be in the way.
+            let small = view(stage, "small");
+            let node = small.pods[0].node.as_deref();
+            assert_eq!((node, held_for(stage, "small")), (Some("a"), None), "step {steps}");
+        }
+    });
+    stage.engine.recount();
+    assert!(steps > 2 && runs(&stage, "urgent") && runs(&stage, "small"));
+    assert_eq!(reserved(&stage, "big"), Some(60));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "big"));
 }

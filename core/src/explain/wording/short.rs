@@ -21,8 +21,8 @@ impl Of<'_> {
         let Some(cohort) = self.cohort else {
             return format!("queue {} has {amount}{noun} left, {asks} asked", self.queue);
         };
-        if let Some(Strait::Debt(debt)) = strait {
-            let over = quantity(resource, *debt);
+        if let Some(Strait::Debt { cohort, over }) = strait {
+            let over = quantity(resource, *over);
             let of = spaced_noun(resource, over == "1");
             return format!("cohort {cohort} is over-committed by {over}{of}, {asks} asked");
         }
@@ -142,8 +142,9 @@ mod tests {
         for ((asked, left, own), words) in rows {
             assert_eq!(of.short(asked, left, own, None), words);
         }
-        let debt = of.short(8, -3, 8, Some(&Strait::Debt(3)));
-        assert_eq!(debt, "cohort co is over-committed by 3 GPUs, 8 asked");
+        let debt = Strait::Debt { cohort: "root".into(), over: 3 };
+        let words = "cohort root is over-committed by 3 GPUs, 8 asked";
+        assert_eq!(of.short(8, -3, 8, Some(&debt)), words, "and not its own cohort");
     }
 
     #[test]

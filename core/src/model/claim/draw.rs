@@ -33,7 +33,7 @@ struct Drawing {
 }
 
 /// What somebody wants or holds; every key once, in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Stake {
     queue: Option<QueueIdx>,
     room: Vec<((NodeIdx, ResourceIdx), i64)>,
@@ -59,6 +59,15 @@ pub(super) struct Drawn {
 
 /// What they draw of quota, by the queue that it comes from.
 pub(super) type DrawnQuota = Vec<((QueueIdx, FrIdx), i64)>;
+
+impl Stake {
+    fn into_amounts(self) -> Amounts {
+        let Stake { queue, room, quota } = self;
+        let quota = quota.into_iter().filter_map(|(fr, amount)| Some((queue?, fr, amount)));
+        let room = room.into_iter().map(|((node, resource), amount)| (node, resource, amount));
+        (quota.collect(), room.collect())
+    }
+}
 
 impl Together {
     /// Looks at claims, given in the order in which they are redeemed.
@@ -89,9 +98,21 @@ impl Together {
 
     /// What each claim counts, and what is left to draw of each victim.
     pub fn amounts(&self) -> (Vec<Amounts>, Vec<(WorkloadIdx, Left)>) {
-        let stakes = || self.victims.iter().map(|(_, stake)| stake);
-        let mut room: Vec<_> = stakes().map(|stake| stake.room.clone()).collect();
-        let mut quota: Vec<_> = stakes().map(|stake| stake.quota.clone()).collect();
+        let (counted, left) = self.draw();
+        let left = self.victims.iter().zip(left).map(|((victim, _), left)| {
+            let left = match () {
+                () if left.quota.iter().any(|(_, n)| *n != 0) => Left::Quota,
+                () if left.room.iter().any(|(_, n)| *n != 0) => Left::Room,
+                () => Left::Nothing,
+            };
+            (*victim, left)
+        });
+        (counted, left.collect())
+    }
+
+    /// What each claim counts, and what of each victim's stake, by position, none of them draws.
+    fn draw(&self) -> (Vec<Amounts>, Vec<Stake>) {
+        let mut left: Vec<Stake> = self.victims.iter().map(|(_, stake)| stake.clone()).collect();
         let mut counted = Vec::with_capacity(self.claims.len());
         for claim in &self.claims {
             let mut places: BTreeMap<_, i64> = claim.wants.room.iter().copied().collect();
@@ -101,9 +122,10 @@ impl Together {
                 charges.extend(wanted.iter().map(|(fr, amount)| ((queue, *fr), *amount)));
             }
             for &victim in &claim.victims {
-                take(&mut places, &mut room[victim], |_, _| ());
-                let Some(queue) = self.victims[victim].1.queue else { continue };
-                take(&mut wanted, &mut quota[victim], |fr, given| {
+                let Stake { queue, room, quota } = &mut left[victim];
+                take(&mut places, room, |_, _| ());
+                let Some(queue) = *queue else { continue };
+                take(&mut wanted, quota, |fr, given| {
                     resources::add(charges.entry((queue, fr)).or_default(), -given);
                 });
             }
@@ -114,16 +136,7 @@ impl Together {
                 places.map(|((node, resource), amount)| (node, resource, amount)).collect(),
             ));
         }
-        let left =
-            self.victims.iter().zip(room.iter().zip(&quota)).map(|(victim, (room, quota))| {
-                let left = match () {
-                    () if quota.iter().any(|(_, n)| *n != 0) => Left::Quota,
-                    () if room.iter().any(|(_, n)| *n != 0) => Left::Room,
-                    () => Left::Nothing,
-                };
-                (victim.0, left)
-            });
-        (counted, left.collect())
+        (counted, left)
     }
 
     /// What all claims draw, as things are in a transaction, of everything that one victim
@@ -218,11 +231,19 @@ impl ClusterState {
 
     /// What a workload claims, all of which counts once its victims have left.
     pub(crate) fn claims_at_last(&self, workload: WorkloadIdx) -> Amounts {
-        let Some(claim) = self.claims.get(workload) else { return Amounts::default() };
-        let Stake { queue, room, quota } = self.wants(claim);
-        let quota = quota.into_iter().filter_map(|(fr, amount)| Some((queue?, fr, amount)));
-        let room = room.into_iter().map(|((node, resource), amount)| (node, resource, amount));
-        (quota.collect(), room.collect())
+        let claim = self.claims.get(workload);
+        claim.map_or_else(Amounts::default, |claim| self.wants(claim).into_amounts())
+    }
+
+    /// Of each victim that has not left, what no claim draws: that comes free when it leaves.
+    pub(crate) fn undrawn(&self) -> BTreeMap<WorkloadIdx, Amounts> {
+        let mut all: Vec<WorkloadIdx> = self.claims.workloads().collect();
+        self.in_queue_order(&mut all);
+        let together = Together::of(self, &all);
+        let (_, left) = together.draw();
+        let left = together.victims.iter().map(|(victim, _)| *victim).zip(left);
+        let stays = |(victim, _): &(WorkloadIdx, Stake)| !self.claims.left.contains(victim);
+        left.filter(stays).map(|(victim, left)| (victim, left.into_amounts())).collect()
     }
 
     /// What a victim holds that claims may draw.

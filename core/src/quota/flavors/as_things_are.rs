@@ -10,6 +10,9 @@
 //! further flavors before it borrows takes the one that borrows least. Only what fits as things
 //! are is looked for: who would have to leave is asked for the flavors found first, and then, in
 //! the last look of all, for others ([`super::with_victims`]).
+//!
+//! One set may be in the same case: how a flavor stands is how the worst of its resources does, and
+//! where victims were found for each of them nobody need leave for all.
 
 use super::combinations::{Seeker, Walk, quota_for, with};
 use super::unit::{self, Part};
