@@ -1,5 +1,7 @@
 //! Queue objects of Kueue: the same fields in our group, and what has no equal.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value, json};
 
 use super::{Migrated, named, our_version, rank};
@@ -15,6 +17,9 @@ const KEPT: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 
 /// Where a queue names what gates it, in v1beta1 and since.
 const CHECKS: [&str; 2] = ["spec.admissionChecks", "spec.admissionChecksStrategy"];
+
+/// How many LocalQueues of one missing ClusterQueue are named.
+const SHOWN: usize = 5;
 
 /// What `kubectl apply` keeps of the object that was.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -80,6 +85,36 @@ impl Migrated {
             let problem = "given twice; leave one out".to_owned();
             self.errors.push(wrong("metadata.name".to_owned(), problem));
         }
+    }
+
+    /// What is said of LocalQueues whose ClusterQueue is not there.
+    pub(super) fn queues_of_none(&self) -> Vec<String> {
+        let of =
+            |what: Queueing| self.objects.iter().filter(move |((kind, ..), _)| *kind == rank(what));
+        let there: BTreeSet<&str> =
+            of(Queueing::ClusterQueue).map(|((.., name), _)| name.as_str()).collect();
+        let mut without: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for ((_, namespace, name), object) in of(Queueing::LocalQueue) {
+            let named = object["spec"]["clusterQueue"].as_str();
+            let missing = |queue: &&str| !queue.is_empty() && !there.contains(queue);
+            if let Some(queue) = named.filter(missing) {
+                without.entry(queue).or_default().push(format!("{namespace}/{name}"));
+            }
+        }
+        let said = |(queue, local): (&str, Vec<String>)| {
+            let (kind, are) = if local.len() == 1 { ("", "is") } else { ("s", "are") };
+            let shown = local.len().min(SHOWN);
+            let more = match local.len() - shown {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!(
+                "LocalQueue{kind} {}{more} {are} of ClusterQueue {queue}, which is not among these \
+                 objects: work that names such a queue waits, as in Kueue, until it exists",
+                local[..shown].join(", ")
+            )
+        };
+        without.into_iter().map(said).collect()
     }
 
     /// A kind of Kueue that we have nothing for.
