@@ -119,24 +119,14 @@ impl Migrated {
 
     /// A kind of Kueue that we have nothing for.
     pub(super) fn without_equal(&mut self, place: Place, version: &str, kind: &str, value: &Value) {
+        // Its own bookkeeping; ours is made anew.
+        if kind == "Workload" {
+            return self.workload(place, value);
+        }
+        let problem = kueue::without_equal(kind, value).unwrap_or_else(|| {
+            format!("is of {version}, which is not read; export it as v1beta1 or v1beta2")
+        });
         let object = named(kind, value);
-        let problem = match kind {
-            // Its own bookkeeping; ours is made anew.
-            "Workload" => return self.workload(place, value),
-            "AdmissionCheck" => {
-                let by = value["spec"]["controllerName"].as_str().unwrap_or("a controller");
-                format!("has no equal: nothing here waits for what {by} says of a workload")
-            }
-            "MultiKueueConfig" | "MultiKueueCluster" => {
-                "has no equal: Capstan schedules the cluster that it runs in, and sends no work \
-                 to others"
-                    .to_owned()
-            }
-            "ProvisioningRequestConfig" => {
-                "has no equal: no nodes are asked for by ProvisioningRequest".to_owned()
-            }
-            _ => format!("is of {version}, which is not read; export it as v1beta1 or v1beta2"),
-        };
         self.lose(&place, &object, None, problem);
     }
 }
