@@ -503,6 +503,27 @@ fn what_kueue_has_and_nothing_here_does_is_named() {
 }
 
 #[test]
+fn lone_pods_of_another_scheduler_are_known_by_name() {
+    let pod = |name: &str, scheduler: &str, owner: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: n{owner}}}, \
+             spec: {{{scheduler}containers: [{{name: c}}]}}}}\n---\n"
+        )
+    };
+    let owner = ", ownerReferences: [{apiVersion: v1, kind: Node, name: a, uid: u, \
+                 controller: true}]";
+    let text = [
+        pod("ours", "schedulerName: capstan, ", ""),
+        pod("owned", "", owner),
+        pod("plain", "", ""),
+        pod("other", "schedulerName: volcano, ", ""),
+    ];
+    let objects = yaml(&text.concat());
+    let names: Vec<&str> = objects.theirs.keys().map(|(_, name)| &**name).collect();
+    assert_eq!(names, ["other", "plain"]);
+}
+
+#[test]
 fn work_that_kueue_holds_is_named() {
     let text = "
 {apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: w, namespace: n},
