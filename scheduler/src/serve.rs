@@ -59,8 +59,9 @@ pub fn is_no(headers: &HeaderMap) -> bool {
     headers.get(ANSWER).is_some_and(|answer| answer == NO)
 }
 
-/// An answer of the engine's thread; `None`: nothing of that name.
-pub type Answer<T> = oneshot::Receiver<Option<Explained<T>>>;
+/// An answer of the engine's thread, or that nothing of that name is ours: with whose it is, if it
+/// is somebody's.
+pub type Answer<T> = oneshot::Receiver<Result<Explained<T>, Option<String>>>;
 
 /// What waits in a queue; `None`: there is no such queue.
 pub type Line = oneshot::Receiver<Option<Vec<Place>>>;
@@ -278,7 +279,7 @@ async fn explain<T: Negative>(
     };
     let Some(answer) = answer else { return too_many() };
     match tokio::time::timeout(ANSWER_MAX, answer).await {
-        Ok(Ok(Some(explained))) => {
+        Ok(Ok(Ok(explained))) => {
             let no = [(ANSWER, if explained.explanation.negative() { NO } else { "yes" })];
             if as_json {
                 let kind = [(header::CONTENT_TYPE, "application/json")];
@@ -287,9 +288,9 @@ async fn explain<T: Negative>(
             let plain = anstream::adapter::strip_str(&text(&explained)).to_string();
             (no, plain).into_response()
         }
-        Ok(Ok(None)) => {
-            let says = format!("no {kind} {name} in namespace {namespace}\n");
-            (StatusCode::NOT_FOUND, says).into_response()
+        Ok(Ok(Err(whose))) => {
+            let none = || format!("no {kind} {name} in namespace {namespace}");
+            (StatusCode::NOT_FOUND, whose.unwrap_or_else(none) + "\n").into_response()
         }
         Ok(Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "the engine has ended\n").into_response(),
         Err(_) => (StatusCode::GATEWAY_TIMEOUT, "the engine is busy\n").into_response(),

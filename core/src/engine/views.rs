@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_topology::NodeIdx;
+use capstan_topology::{NodeIdx, clamped};
 
 use crate::engine::Engine;
 use crate::explain::obstacles::{self, Asked};
@@ -206,7 +206,7 @@ impl Engine {
     }
 
     /// A ClusterQueue, what waits in it not counted.
-    fn queue_view(&self, index: QueueIdx, lent: &BTreeMap<(QueueIdx, FrIdx), i64>) -> QueueView {
+    fn queue_view(&self, index: QueueIdx, lent: &BTreeMap<(QuotaIdx, FrIdx), i128>) -> QueueView {
         let state = &self.state;
         let queue = state.quota.queue(index);
         let facts = queue.facts.as_ref().expect("existing queues have facts");
@@ -227,7 +227,7 @@ impl Engine {
                     nominal,
                     used,
                     borrowed: (used - nominal).max(0),
-                    lent: lent.get(&(index, fr)).copied().unwrap_or(0),
+                    lent: clamped(lent.get(&(node, fr)).copied().unwrap_or(0)),
                     available: tree.available(node, fr),
                 })
             };
@@ -251,46 +251,21 @@ impl Engine {
         }
     }
 
-    /// What each queue lends now: what others of its tree borrow, shared out among those with
-    /// unused quota in proportion to it, the remainder in order of name.
-    fn lent(&self) -> BTreeMap<(QueueIdx, FrIdx), i64> {
+    /// What each queue lends now to those that borrow; what is claimed borrows nothing yet.
+    fn lent(&self) -> BTreeMap<(QuotaIdx, FrIdx), i128> {
         let quota = &self.state.quota;
-        // What cohorts own themselves is used before anybody lends.
-        let mut borrowed: BTreeMap<_, i128> = BTreeMap::new();
-        for node in (0..quota.tree.len()).map(|at| QuotaIdx(at as u32)) {
-            for fr in quota.tree.covered(node).filter(|_| quota.queue_at(node).is_none()) {
-                let own = i128::from(quota.tree.nominal(node, fr));
-                *borrowed.entry((quota.tree.root(node), fr)).or_default() -= own;
+        if self.state.claims.is_empty() {
+            return quota.tree.lent();
+        }
+        let mut tree = quota.tree.clone();
+        for (queue, fr, amount) in self.state.claims.quota() {
+            let Some(node) = quota.queue(queue).node else { continue };
+            match amount {
+                1.. => tree.discharge(node, fr, amount),
+                _ => tree.charge(node, fr, -amount),
             }
         }
-        let mut unused: BTreeMap<_, Vec<(QueueIdx, i64)>> = BTreeMap::new();
-        for (index, queue) in quota.existing() {
-            let Some(node) = queue.node else { continue };
-            for fr in quota.tree.covered(node) {
-                let key = (quota.tree.root(node), fr);
-                let used = quota.tree.usage(node, fr);
-                let over = used - quota.tree.nominal(node, fr);
-                *borrowed.entry(key).or_default() += i128::from(over.max(0));
-                let spare = quota.tree.unused_lendable(node, fr);
-                if spare > 0 {
-                    unused.entry(key).or_default().push((index, spare));
-                }
-            }
-        }
-        let mut lent = BTreeMap::new();
-        for (key, lenders) in unused {
-            let total: i128 = lenders.iter().map(|(_, spare)| i128::from(*spare)).sum();
-            let taken = borrowed.get(&key).copied().unwrap_or(0).clamp(0, total);
-            let share = |spare: i64| part_of(i128::from(spare), taken, total);
-            let mut rest = taken - lenders.iter().map(|(_, spare)| share(*spare)).sum::<i128>();
-            for (queue, spare) in lenders {
-                let extra = rest.min(i128::from(spare) - share(spare)).min(1);
-                rest -= extra;
-                let amount = i64::try_from(share(spare) + extra).unwrap_or(i64::MAX);
-                lent.insert((queue, key.1), amount);
-            }
-        }
-        lent
+        tree.lent()
     }
 
     /// All nodes, by name.
@@ -315,7 +290,7 @@ impl Engine {
             NodeView {
                 name: facts.name.clone(),
                 allocatable: has.collect(),
-                used: held.map(|(r, n)| (name(r), capstan_topology::clamped(n))).collect(),
+                used: held.map(|(r, n)| (name(r), clamped(n))).collect(),
                 pods: room.ledger.pods(index),
                 capacity_type: facts.capacity_type,
                 price: facts.price.clone(),
@@ -398,40 +373,5 @@ impl Engine {
         let mut txn = Txn::begin(&mut self.state);
         let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
         all.map(obstacles::obstacle).collect()
-    }
-}
-
-/// How much of something above zero goes to one part of a whole, rounded down.
-fn part_of(part: i128, of: i128, whole: i128) -> i128 {
-    if let Some(product) = part.checked_mul(of) {
-        return product / whole;
-    }
-    // Of shares of the largest amounts that there are: bit by bit, as by hand.
-    let (mut quotient, mut rest) = (0, 0);
-    for bit in (0..i128::BITS - 1).rev() {
-        let more = if part >> bit & 1 == 1 { of } else { 0 };
-        let sum = rest * 2 + more;
-        (quotient, rest) = (quotient * 2 + sum / whole, sum % whole);
-    }
-    quotient
-}
-
-#[cfg(test)]
-mod tests {
-    use super::part_of;
-
-    #[test]
-    fn parts_of_the_largest_amounts_are_exact() {
-        let most = i128::from(i64::MAX);
-        for (part, of, whole, want) in [
-            (3, 5, 8, 1),
-            (8, 8, 8, 8),
-            (most, most * 12, most * 12, most),
-            (most, most * 6, most * 12, most / 2),
-            (most, most * 12 - 1, most * 12, most - 1),
-            (most - 1, most * 4, most * 12, (most - 1) / 3),
-        ] {
-            assert_eq!(part_of(part, of, whole), want, "{part} of {of} / {whole}");
-        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! [`tree`] is the arithmetic of hierarchical cohorts; [`eligible`] and [`flavors`] choose flavors
 //! for a workload; [`build`] turns queue objects into the tree and says which are inactive;
-//! [`share`] says who borrows most; [`counted`] what a pod counts as; [`spending`] what queues
-//! spend of their budgets.
+//! [`lending`] says who lends what is borrowed, [`share`] who borrows most; [`counted`] what a pod
+//! counts as; [`spending`] what queues spend of their budgets.
 
 pub mod bound;
 pub mod build;
@@ -11,6 +11,7 @@ pub mod counted;
 pub mod eligible;
 pub mod flavors;
 pub mod history;
+pub mod lending;
 pub mod money;
 pub mod rate;
 pub mod share;

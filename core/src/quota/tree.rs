@@ -281,11 +281,16 @@ impl QuotaTree {
         clamp(self.cell(node, fr).usage)
     }
 
-    /// Own quota that a queue would lend and does not use.
-    pub fn unused_lendable(&self, queue: QuotaIdx, fr: FrIdx) -> i64 {
-        let cell = self.cell(queue, fr);
-        let unused = (cell.subtree - cell.usage).max(0);
-        clamp(unused.min(cell.subtree - cell.local()))
+    /// What a node uses beyond its subtree quota; below zero: what it leaves of that.
+    pub(super) fn beyond(&self, node: QuotaIdx, fr: FrIdx) -> i128 {
+        let cell = self.cell(node, fr);
+        cell.usage - cell.subtree
+    }
+
+    /// Subtree quota that a node would lend and that nobody uses.
+    pub(super) fn spare(&self, node: QuotaIdx, fr: FrIdx) -> i128 {
+        let cell = self.cell(node, fr);
+        (cell.subtree - cell.usage).min(cell.subtree - cell.local()).max(0)
     }
 
     /// Own quota of a queue that it does not use.

@@ -23,7 +23,8 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Namespace of the workload or pod that is asked about [default: default]
+    /// Namespace of the workload or pod that is asked about [default: default, or that of the
+    /// kubeconfig's context where a cluster is read]
     #[arg(short, long, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
     /// Path of the kubeconfig file, for commands that talk to a cluster

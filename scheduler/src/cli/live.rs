@@ -20,7 +20,6 @@ use super::output::Console;
 use crate::client::{self, Clients};
 use crate::clock::Clock;
 use crate::config::{self, Config};
-use crate::convert::theirs::Theirs;
 use crate::live::{Kind, Live, Seen};
 use crate::read::error::Notice;
 use crate::render::state::Negative as _;
@@ -208,7 +207,9 @@ fn explain_read(
         Target::Pod(name) => {
             engine.observe(now, inputs);
             let Some(explanation) = engine.explain_pod(namespace, name) else {
-                return refuse(console, &[unseen("pod", namespace, name, &forbidden)], UNDONE);
+                let none = || unseen("pod", namespace, name, &forbidden);
+                let error = live.says_whose(true, namespace, name).unwrap_or_else(none);
+                return refuse(console, &[error], UNDONE);
             };
             let no = explanation.negative();
             let explained = run::explained(explanation, now);
@@ -221,9 +222,8 @@ fn explain_read(
             engine.step(now, inputs);
             let find = |name: Text| engine.explain_workload(now, namespace, &name);
             let Some(explanation) = gangs::names_of(name).find_map(find) else {
-                let told = |other: Theirs| other.told(namespace, name, &config.scheduler_name);
                 let none = || unseen("workload", namespace, name, &forbidden);
-                let error = live.theirs(namespace, name).map_or_else(none, told);
+                let error = live.says_whose(false, namespace, name).unwrap_or_else(none);
                 return refuse(console, &[error], UNDONE);
             };
             let no = explanation.negative();

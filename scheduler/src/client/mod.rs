@@ -157,10 +157,12 @@ pub fn is_throttled(error: &kube::Error) -> bool {
     code(error) == Some(429)
 }
 
-/// What an error says to people; kube's own text repeats the status in Rust's notation.
+/// What an error says to people; kube's own text repeats the status in Rust's notation, and names
+/// its layers.
 pub fn explain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        kube::Error::Service(error) => call::chain(&**error),
         other => call::chain(other),
     }
 }
@@ -182,6 +184,7 @@ mod tests {
         assert!(is_throttled(&answered(429)) && !is_throttled(&answered(503)));
         assert_eq!(code(&kube::Error::LinesCodecMaxLineLengthExceeded), None);
         assert_eq!(explain(&answered(404)), "404 page not found (404)");
+        assert_eq!(explain(&kube::Error::Service("no route".into())), "no route");
     }
 
     #[tokio::test]

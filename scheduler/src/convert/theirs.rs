@@ -5,8 +5,12 @@ use capstan_core::model::input::Text;
 use super::directory::Owner;
 use super::gang::GangDraft;
 use super::job::JobDraft;
+use super::pod::PodDraft;
 
-/// An owner whose pods name another scheduler, or none.
+/// What a pod is called here.
+const POD: &str = "Pod";
+
+/// An owner whose pods name another scheduler, or none, or such a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Theirs {
     kind: &'static str,
@@ -35,15 +39,24 @@ impl Theirs {
         Some(Theirs { kind: gang.kind.row().name, scheduler: other.scheduler.clone() })
     }
 
-    /// Why there is no workload of this name, and what makes it one.
+    /// A pod.
+    pub fn of_pod(pod: &PodDraft, ours: &str) -> Option<Theirs> {
+        (!pod.ours(ours)).then(|| Theirs { kind: POD, scheduler: pod.scheduler.clone() })
+    }
+
+    /// Why there is nothing of ours of this name, and what makes it that.
     pub fn told(&self, namespace: &str, name: &str, ours: &str) -> String {
+        let (what, names, them, spec) = match self.kind {
+            POD => ("pod", "it names", "it", "its spec"),
+            _ => ("workload", "its pods name", "them", "the spec of its pods"),
+        };
         let named = match self.scheduler.as_deref() {
-            None | Some("") => "no scheduler, so that of Kubernetes places them".to_owned(),
+            None | Some("") => format!("no scheduler, so that of Kubernetes places {them}"),
             Some(other) => format!("schedulerName: {other}"),
         };
         format!(
-            "{} {name} in namespace {namespace} is no workload of ours: its pods name {named}; \
-             made anew with schedulerName: {ours} in the spec of its pods, it is one",
+            "{} {name} in namespace {namespace} is no {what} of ours: {names} {named}; made anew \
+             with schedulerName: {ours} in {spec}, it is one",
             self.kind
         )
     }

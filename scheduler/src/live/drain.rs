@@ -50,6 +50,20 @@ struct News {
 }
 
 impl Live {
+    /// What is said of a pod, or of a workload, that another scheduler is to place; `None`: there
+    /// is none of that name.
+    pub fn says_whose(&self, of_pod: bool, namespace: &str, name: &str) -> Option<String> {
+        let ours = &self.directory.scheduler;
+        let pod = || {
+            self.pods.values().find_map(|pod| {
+                let named = (&*pod.namespace, &*pod.name) == (namespace, name);
+                named.then(|| Theirs::of_pod(pod, ours)).flatten()
+            })
+        };
+        let owner = (!of_pod).then(|| self.theirs(namespace, name)).flatten();
+        owner.or_else(pod).map(|theirs| theirs.told(namespace, name, ours))
+    }
+
     /// The owner of this name, if its pods name another scheduler.
     pub fn theirs(&self, namespace: &str, name: &str) -> Option<Theirs> {
         let kinds = std::iter::once("Job").chain(TABLE.iter().map(|row| row.key));

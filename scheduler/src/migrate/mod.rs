@@ -162,6 +162,7 @@ impl Migrated {
                 notes.push(NONE_SEEN.to_owned());
             }
         }
+        notes.extend(self.queues_of_none());
         if !self.held.is_empty() {
             notes.push(format!(
                 "deactivated in Kueue, and held here by a Workload of that name with \

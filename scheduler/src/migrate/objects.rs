@@ -1,5 +1,7 @@
 //! Queue objects of Kueue: the same fields in our group, and what has no equal.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value, json};
 
 use super::{Migrated, named, our_version, rank};
@@ -15,6 +17,9 @@ const KEPT: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 
 /// Where a queue names what gates it, in v1beta1 and since.
 const CHECKS: [&str; 2] = ["spec.admissionChecks", "spec.admissionChecksStrategy"];
+
+/// How many LocalQueues of one missing ClusterQueue are named.
+const SHOWN: usize = 5;
 
 /// What `kubectl apply` keeps of the object that was.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -82,26 +87,46 @@ impl Migrated {
         }
     }
 
+    /// What is said of LocalQueues whose ClusterQueue is not there.
+    pub(super) fn queues_of_none(&self) -> Vec<String> {
+        let of =
+            |what: Queueing| self.objects.iter().filter(move |((kind, ..), _)| *kind == rank(what));
+        let there: BTreeSet<&str> =
+            of(Queueing::ClusterQueue).map(|((.., name), _)| name.as_str()).collect();
+        let mut without: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for ((_, namespace, name), object) in of(Queueing::LocalQueue) {
+            let named = object["spec"]["clusterQueue"].as_str();
+            let missing = |queue: &&str| !queue.is_empty() && !there.contains(queue);
+            if let Some(queue) = named.filter(missing) {
+                without.entry(queue).or_default().push(format!("{namespace}/{name}"));
+            }
+        }
+        let said = |(queue, local): (&str, Vec<String>)| {
+            let (kind, are) = if local.len() == 1 { ("", "is") } else { ("s", "are") };
+            let shown = local.len().min(SHOWN);
+            let more = match local.len() - shown {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!(
+                "LocalQueue{kind} {}{more} {are} of ClusterQueue {queue}, which is not among these \
+                 objects: work that names such a queue waits, as in Kueue, until it exists",
+                local[..shown].join(", ")
+            )
+        };
+        without.into_iter().map(said).collect()
+    }
+
     /// A kind of Kueue that we have nothing for.
     pub(super) fn without_equal(&mut self, place: Place, version: &str, kind: &str, value: &Value) {
+        // Its own bookkeeping; ours is made anew.
+        if kind == "Workload" {
+            return self.workload(place, value);
+        }
+        let problem = kueue::without_equal(kind, value).unwrap_or_else(|| {
+            format!("is of {version}, which is not read; export it as v1beta1 or v1beta2")
+        });
         let object = named(kind, value);
-        let problem = match kind {
-            // Its own bookkeeping; ours is made anew.
-            "Workload" => return self.workload(place, value),
-            "AdmissionCheck" => {
-                let by = value["spec"]["controllerName"].as_str().unwrap_or("a controller");
-                format!("has no equal: nothing here waits for what {by} says of a workload")
-            }
-            "MultiKueueConfig" | "MultiKueueCluster" => {
-                "has no equal: Capstan schedules the cluster that it runs in, and sends no work \
-                 to others"
-                    .to_owned()
-            }
-            "ProvisioningRequestConfig" => {
-                "has no equal: no nodes are asked for by ProvisioningRequest".to_owned()
-            }
-            _ => format!("is of {version}, which is not read; export it as v1beta1 or v1beta2"),
-        };
         self.lose(&place, &object, None, problem);
     }
 }

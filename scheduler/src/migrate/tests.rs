@@ -439,3 +439,29 @@ fn what_a_cluster_knows_of_a_queue_is_not_lost_in_silence() {
     let notes = migrated.notes();
     assert!(notes.iter().any(|note| note.starts_with("no Workload of Kueue")), "{notes:?}");
 }
+
+#[test]
+fn a_local_queue_whose_cluster_queue_is_missing_is_named_with_it() {
+    let of = |kind: &str, name: &str, spec: &str| {
+        format!(
+            "{{apiVersion: kueue.x-k8s.io/v1beta2, kind: {kind}, metadata: {{name: {name}, \
+             namespace: n}}, spec: {{{spec}}}}}\n---\n"
+        )
+    };
+    let local = |name: &str, queue: &str| of("LocalQueue", name, &format!("clusterQueue: {queue}"));
+    let many: Vec<String> = (0..7).map(|at| local(&format!("m{at}"), "many")).collect();
+    let there = of("ClusterQueue", "there", "namespaceSelector: {}").replace(", namespace: n", "");
+    let migrated =
+        migrated(&[local("one", "gone"), many.concat(), local("good", "there"), there].concat());
+    assert_eq!(losses(&migrated), [""; 0], "they wait in Kueue too");
+    assert_eq!(migrated.objects.len(), 10, "they are written all the same");
+    let notes = migrated.notes();
+    let of_none: Vec<&String> =
+        notes.iter().filter(|note| note.starts_with("LocalQueue")).collect();
+    let words = [
+        "LocalQueue n/one is of ClusterQueue gone, which is not among these objects",
+        "LocalQueues n/m0, n/m1, n/m2, n/m3, n/m4 and 2 more are of ClusterQueue many, which",
+    ];
+    assert_eq!(of_none.len(), words.len(), "{notes:?}");
+    assert!(words.iter().zip(of_none).all(|(word, note)| note.starts_with(word)), "{notes:?}");
+}

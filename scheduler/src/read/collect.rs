@@ -14,7 +14,7 @@ use super::decode;
 use super::error::{Notice, Place, ReadError};
 use super::json::Take;
 use super::kinds::{self, DeviceKind, Known, OUR_KINDS, Origin, Queueing, StorageKind};
-use super::kueue::is_deactivated;
+use super::kueue::{is_deactivated, without_equal};
 use super::names;
 use super::queueing;
 use super::schema::{self, Finding};
@@ -274,6 +274,11 @@ impl<'a> Collector<'a> {
                            writes";
             let (place, problem) = (Some(place), problem.to_owned());
             return self.warnings.push(Notice { place, object, path, problem });
+        }
+        if let Some(problem) = without_equal(kind, value).filter(|_| of(KUEUE_GROUP)) {
+            let name = value["metadata"]["name"].as_str().unwrap_or_default();
+            let (place, object) = (Some(place), Some(format!("{kind} {name}").into()));
+            return self.warnings.push(Notice { place, object, path: None, problem });
         }
         let counted = if known { format!("{kind} ({api_version})") } else { kind.to_owned() };
         *self.ignored.entry(counted).or_default() += 1;

@@ -8,16 +8,34 @@ use serde_json::{Map, Value};
 use super::kinds::Origin;
 use super::schema::Finding;
 
-/// Fields of Kueue that are known and have no counterpart here.
-const UNSUPPORTED: [&str; 3] =
-    ["admissionChecks", "admissionChecksStrategy", "concurrentAdmissionPolicy"];
-
 /// Whether a Workload of Kueue says that its work may not run, and that has not ended.
 pub fn is_deactivated(workload: &Value) -> bool {
     let conditions = workload["status"]["conditions"].as_array();
     let is_end = |one: &Value| one["type"] == "Finished" && one["status"] == "True";
     let ended = conditions.into_iter().flatten().any(is_end);
     workload["spec"]["active"] == false && !ended
+}
+
+/// What is said of an object of a kind that Kueue has and we have nothing for, if it is such.
+pub fn without_equal(kind: &str, value: &Value) -> Option<String> {
+    let problem = match kind {
+        "AdmissionCheck" => {
+            let by = value["spec"]["controllerName"].as_str().unwrap_or("a controller");
+            return Some(format!(
+                "has no equal: nothing here waits for what {by} says of a workload, which starts \
+                 once it has quota and nodes"
+            ));
+        }
+        "MultiKueueConfig" | "MultiKueueCluster" => {
+            "has no equal: Capstan schedules the cluster that it runs in, and sends no work to \
+             others"
+        }
+        "ProvisioningRequestConfig" => {
+            "has no equal: no nodes are asked for by ProvisioningRequest"
+        }
+        _ => return None,
+    };
+    Some(problem.to_owned())
 }
 
 /// Turns an object of v1beta1 into one of v1beta2.
@@ -49,9 +67,12 @@ pub fn unknown(finding: Finding, origin: Origin) -> (String, String) {
         return (path.to_owned(), format!("{problem}; it was ignored"));
     }
     let name = finding.path.rsplit('.').next().unwrap_or_default();
-    let problem = match UNSUPPORTED.contains(&name) {
-        true => "is not supported; it was ignored".to_owned(),
-        false => format!("{}; it was ignored", finding.problem),
+    let problem = match name {
+        "admissionChecks" | "admissionChecksStrategy" => {
+            "has no equal, work starts without waiting for any check; it was ignored".to_owned()
+        }
+        "concurrentAdmissionPolicy" => "is not supported; it was ignored".to_owned(),
+        _ => format!("{}; it was ignored", finding.problem),
     };
     (finding.path, problem)
 }

@@ -56,7 +56,7 @@ pub struct Objects {
     pub latest: Option<Time>,
     /// Pods and Jobs whose spec names our scheduler.
     pub ours: usize,
-    /// Owners whose pods do not, by namespace and name.
+    /// Owners whose pods do not, and pods without an owner, by namespace and name.
     pub theirs: BTreeMap<(Text, Text), Theirs>,
     /// Earliest creation of a pod or Job, else of anything. Work without a creation time was
     /// created then.
@@ -195,9 +195,15 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
     })
 }
 
-/// Owners whose pods another scheduler is to place; of two of one name, the one of another project.
+/// Owners whose pods another scheduler is to place, and such pods without an owner; of several of
+/// one name a Job goes before a pod, and one of another project before both.
 fn theirs(gathered: &Gathered) -> BTreeMap<(Text, Text), Theirs> {
     let ours = &gathered.scheduler;
+    let alone = gathered.pods.iter().filter(|pod| pod.owner.is_none());
+    let pods = alone.filter_map(|pod| {
+        let name = (pod.namespace.clone(), pod.name.clone());
+        Some((name, Theirs::of_pod(pod, ours)?))
+    });
     let jobs = gathered.jobs.iter().filter_map(|job| {
         let name = (job.namespace.clone(), job.name.clone());
         Some((name, Theirs::of_job(job, ours)?))
@@ -206,7 +212,7 @@ fn theirs(gathered: &Gathered) -> BTreeMap<(Text, Text), Theirs> {
         let name = (gang.namespace.clone(), gang.name.clone());
         Some((name, Theirs::of_gang(gang, ours)?))
     });
-    jobs.chain(gangs).collect()
+    pods.chain(jobs).chain(gangs).collect()
 }
 
 fn read_file(path: &Path, take: &mut dyn Take) {

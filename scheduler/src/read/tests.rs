@@ -439,8 +439,8 @@ status: {pendingWorkloadsStatus: {}}
 ";
     let objects = yaml(text);
     let want = [
-        "a.yaml, document 1, ClusterQueue q: spec.admissionChecks: is not supported; \
-         it was ignored",
+        "a.yaml, document 1, ClusterQueue q: spec.admissionChecks: has no equal, work starts \
+         without waiting for any check; it was ignored",
         "a.yaml, document 1, ClusterQueue q: spec.colour: unknown field; it was ignored",
     ];
     assert_eq!(said(&objects.warnings), want);
@@ -478,6 +478,49 @@ fn kinds_nobody_knows_are_counted() {
     assert!(told[0].contains("kueue.x-k8s.io/v1alpha1 is not read"), "{told:?}");
     assert!(told[1].contains("did you mean ClusterQueue?"), "{told:?}");
     assert!(told[3].contains("CompositePodGroup: trees of groups are not started"), "{told:?}");
+}
+
+#[test]
+fn what_kueue_has_and_nothing_here_does_is_named() {
+    let text = "
+{apiVersion: kueue.x-k8s.io/v1beta1, kind: AdmissionCheck, metadata: {name: prov},
+ spec: {controllerName: kueue.x-k8s.io/provisioning-request}}
+---
+{apiVersion: kueue.x-k8s.io/v1alpha1, kind: MultiKueueConfig, metadata: {name: m}}
+---
+{apiVersion: example.com/v1, kind: AdmissionCheck, metadata: {name: other}}
+";
+    let objects = yaml(text);
+    let want = [
+        "a.yaml, document 1, AdmissionCheck prov: has no equal: nothing here waits for what \
+         kueue.x-k8s.io/provisioning-request says of a workload, which starts once it has quota \
+         and nodes",
+        "a.yaml, document 2, MultiKueueConfig m: has no equal: Capstan schedules the cluster that \
+         it runs in, and sends no work to others",
+    ];
+    assert_eq!(said(&objects.warnings), want);
+    assert_eq!(objects.ignored["AdmissionCheck"], 1);
+}
+
+#[test]
+fn lone_pods_of_another_scheduler_are_known_by_name() {
+    let pod = |name: &str, scheduler: &str, owner: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: n{owner}}}, \
+             spec: {{{scheduler}containers: [{{name: c}}]}}}}\n---\n"
+        )
+    };
+    let owner = ", ownerReferences: [{apiVersion: v1, kind: Node, name: a, uid: u, \
+                 controller: true}]";
+    let text = [
+        pod("ours", "schedulerName: capstan, ", ""),
+        pod("owned", "", owner),
+        pod("plain", "", ""),
+        pod("other", "schedulerName: volcano, ", ""),
+    ];
+    let objects = yaml(&text.concat());
+    let names: Vec<&str> = objects.theirs.keys().map(|(_, name)| &**name).collect();
+    assert_eq!(names, ["other", "plain"]);
 }
 
 #[test]

@@ -478,7 +478,7 @@ pub fn left_out(result: &SimulationResult) -> Option<String> {
     let kinds: Vec<String> =
         result.ignored_kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let kinds = kinds.join(", ");
-    (!kinds.is_empty()).then(|| format!("ignored, not about scheduling: {kinds}"))
+    (!kinds.is_empty()).then(|| format!("ignored, of kinds that are not read: {kinds}"))
 }
 
 /// A word on results in which nothing happened, for people who expected something.
@@ -547,7 +547,7 @@ mod tests {
     fn what_was_ignored_is_counted_and_no_warning_is_said_again() {
         let mut result = crate::render::fixture::result();
         result.warnings.push("queues.yaml: field x is unknown".to_owned());
-        let want = "ignored, not about scheduling: 1 ConfigMap, 2 Service";
+        let want = "ignored, of kinds that are not read: 1 ConfigMap, 2 Service";
         assert_eq!(left_out(&result).as_deref(), Some(want));
         result.ignored_kinds.clear();
         assert_eq!(left_out(&result), None);

@@ -21,6 +21,7 @@ use capstan_core::time::Time;
 use super::ENGINE_STACK;
 use super::message::{Asked, Question};
 use crate::gangs;
+use crate::live::Live;
 use crate::render::Explained;
 
 /// From one engine of its own to the next, at least...
@@ -71,6 +72,17 @@ impl Questions {
         })
     }
 
+    /// Finds out of the first so many whose they are, where no engine knows them.
+    pub fn learn(&mut self, most: usize, live: &Live) {
+        for asked in self.waiting.iter_mut().take(most) {
+            asked.whose = match &asked.question {
+                Question::Pod(namespace, name, _) => live.says_whose(true, namespace, name),
+                Question::Workload(namespace, name, _) => live.says_whose(false, namespace, name),
+                Question::Line(..) => None,
+            };
+        }
+    }
+
     /// Answers the first.
     pub fn answer_one(&mut self, engine: &mut Engine, now: Time) {
         if let Some(asked) = self.waiting.pop_front() {
@@ -119,16 +131,17 @@ fn answer(engine: &mut Engine, now: Time, asked: Asked) {
     if asked.question.in_vain() {
         return;
     }
+    let whose = asked.whose;
     // Who asked may have gone; nobody else wants the answer.
     match asked.question {
         Question::Pod(namespace, name, to) => {
             let found = engine.explain_pod(&namespace, &name);
-            drop(to.send(found.map(|explanation| explained(explanation, now))));
+            drop(to.send(found.map(|explanation| explained(explanation, now)).ok_or(whose)));
         }
         Question::Workload(namespace, name, to) => {
             let find = |name: Text| engine.explain_workload(now, &namespace, &name);
             let found = gangs::names_of(&name).find_map(find);
-            drop(to.send(found.map(|explanation| explained(explanation, now))));
+            drop(to.send(found.map(|explanation| explained(explanation, now)).ok_or(whose)));
         }
         Question::Line(None, name, to) => {
             drop(to.send(engine.line_of_cluster_queue(&name)));

@@ -65,6 +65,8 @@ impl Batch {
 pub struct Asked {
     /// The question.
     pub question: Question,
+    /// Whose it is that is asked about, where another scheduler is to place it.
+    pub whose: Option<String>,
     _room: OwnedSemaphorePermit,
 }
 
@@ -74,16 +76,19 @@ impl Asked {
     pub fn of(question: Question) -> Asked {
         let room = Arc::new(Semaphore::new(1));
         let room = room.try_acquire_owned().expect("nobody else has it");
-        Asked { question, _room: room }
+        Asked { question, whose: None, _room: room }
     }
 }
+
+/// Where an explanation goes, or whose it is that there is none.
+type To<T> = oneshot::Sender<Result<Explained<T>, Option<String>>>;
 
 /// A question of people, with where its answer goes.
 pub enum Question {
     /// Why a pod may or may not run.
-    Pod(String, String, oneshot::Sender<Option<Explained<PodExplanation>>>),
+    Pod(String, String, To<PodExplanation>),
     /// Why a workload waits or runs.
-    Workload(String, String, oneshot::Sender<Option<Explained<WorkloadExplanation>>>),
+    Workload(String, String, To<WorkloadExplanation>),
     /// What waits in a ClusterQueue, or in a LocalQueue of a namespace.
     Line(Option<String>, String, oneshot::Sender<Option<Vec<Place>>>),
 }
@@ -138,7 +143,8 @@ impl Asker {
     ) -> Option<oneshot::Receiver<T>> {
         let room = self.room.clone().try_acquire_owned().ok()?;
         let (sender, answer) = oneshot::channel();
-        drop(self.to.send(Message::Ask(Asked { question: question(sender), _room: room })));
+        let asked = Asked { question: question(sender), whose: None, _room: room };
+        drop(self.to.send(Message::Ask(asked)));
         Some(answer)
     }
 }

@@ -21,7 +21,7 @@ fn answered<T>(answer: Option<T>) -> Answer<T> {
         files: Vec::new(),
         warnings: Vec::new(),
     };
-    assert!(sender.send(answer.map(explained)).is_ok());
+    assert!(sender.send(answer.map(explained).ok_or(None)).is_ok());
     receiver
 }
 
@@ -38,6 +38,11 @@ impl Ask for Known {
                 beside: false,
                 nodes: Vec::new(),
             })),
+            "theirs" => {
+                let (sender, receiver) = oneshot::channel();
+                assert!(sender.send(Err(Some("Pod theirs is another's".to_owned()))).is_ok());
+                receiver
+            }
             _ => answered(None),
         })
     }
@@ -231,6 +236,9 @@ async fn explanations_are_text_or_json() {
     let (status, says) = server.get("/debug/explain/pod/ns/other").await;
     assert_eq!(status, 404);
     assert!(says.ends_with("no pod other in namespace ns\n"), "{says}");
+    let (status, says) = server.get("/debug/explain/pod/ns/theirs").await;
+    assert_eq!(status, 404);
+    assert!(says.ends_with("Pod theirs is another's\n"), "{says}");
     assert_eq!(server.get("/debug/explain/pod/ns/p?output=yaml").await.0, 400);
     assert_eq!(server.get("/debug/explain/pod/ns/mute").await.0, 503);
 }

@@ -120,3 +120,20 @@ fn who_asks_for_a_job_of_another_scheduler_is_told_whose_it_is() {
     );
     assert_eq!(live.theirs("ns", "other"), None, "there is none of that name");
 }
+
+#[test]
+fn who_asks_for_a_pod_of_another_scheduler_is_told_whose_it_is() {
+    let mut live = synced(&Config::default());
+    let mut value = pod_value("p", "p1");
+    assert!(pods(&applied(&mut live, &daemon("volcano"))).is_empty(), "the engine knows it not");
+    let want = "Pod d-1 in namespace ns is no pod of ours: it names schedulerName: volcano; made \
+                anew with schedulerName: capstan in its spec, it is one";
+    for of_pod in [true, false] {
+        assert_eq!(live.says_whose(of_pod, "ns", "d-1").as_deref(), Some(want));
+        assert_eq!(live.says_whose(of_pod, "ns", "p"), None, "there is none");
+        assert_eq!(live.says_whose(of_pod, "other", "d-1"), None, "in that namespace");
+    }
+    value["spec"]["schedulerName"] = "capstan".into();
+    applied(&mut live, &value);
+    assert_eq!(live.says_whose(true, "ns", "p"), None, "it is ours");
+}

@@ -358,11 +358,29 @@ async fn a_turn_of_a_leader_answers_one_who_still_waits() {
     let (gone, mut first, mut second) = (ask("before"), ask("before"), ask("nobody"));
     drop(gone);
     bench.desk.turn();
-    assert!(first.try_recv().expect("an answer").is_some());
+    assert!(first.try_recv().expect("an answer").is_ok());
     assert!(second.try_recv().is_err(), "the engine has its own work between two questions");
     assert_eq!(bench.desk.patience(), Duration::ZERO);
     bench.desk.turn();
-    assert!(second.try_recv().expect("an answer").is_none(), "there is no such pod");
+    let answer = second.try_recv().expect("an answer");
+    assert_eq!(answer.err(), Some(None), "there is no such pod");
+}
+
+#[tokio::test]
+async fn who_asks_for_a_pod_of_another_scheduler_is_told_whose_it_is() {
+    let theirs = json!({ "metadata": { "name": "theirs", "namespace": "ns", "uid": "theirs" },
+        "spec": { "schedulerName": "volcano", "containers": [{}] } });
+    let theirs = || serde_json::from_value(theirs.clone()).expect("a pod");
+    for mut bench in [leading(), Bench::with_nodes(1)] {
+        bench.sees(vec![Seen::Applied(Object::Pod(theirs()))]);
+        let (to, answer) = oneshot::channel();
+        let question = Question::Pod("ns".into(), "theirs".into(), to);
+        bench.told(Message::Ask(Asked::of(question)));
+        let says = answer.await.expect("an answer").err().flatten().expect("it is somebody's");
+        let begins =
+            "Pod theirs in namespace ns is no pod of ours: it names schedulerName: volcano";
+        assert!(says.starts_with(begins), "{says}");
+    }
 }
 
 #[tokio::test]
