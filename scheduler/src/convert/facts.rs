@@ -434,6 +434,9 @@ impl Facts<'_> {
             if !below && !over && !played && !present.contains(&gang.uid) {
                 remarks.on_unplayed(gang, &self.directory.scheduler);
             }
+            if gangs::train::unmade(gang, self.directory) {
+                remarks.on_unmade(gang);
+            }
         }
     }
 

@@ -69,3 +69,33 @@ fn a_policy_for_subgroups_is_said_to_have_no_effect() {
     let says = "PodGroup ns/v: spec.subGroupPolicy: has no effect here: members count one by one";
     assert!(said.len() == 1 && said[0].starts_with(says), "{said:?}");
 }
+
+#[test]
+fn a_train_job_without_its_job_set_is_named_once_everything_was_seen() {
+    let config = Config::default();
+    for (with_set, queue, count) in [(false, "q", 1), (true, "q", 0), (false, "", 0)] {
+        let mut live = Live::new(&config);
+        let mut value = json!({ "metadata": meta("t", "u-t"), "spec": { "suspend": true } });
+        if !queue.is_empty() {
+            value["metadata"]["labels"] = json!({ "capstan.sh/queue": queue });
+        }
+        live.take(Seen::Applied(Object::Gang(Of::TrainJob, Box::new(value))));
+        if with_set {
+            let pods = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+            let job = json!({ "name": "w", "template": { "spec": { "template": pods } } });
+            let mut set = json!({ "metadata": meta("t", "u-s"),
+                "spec": { "suspend": true, "replicatedJobs": [job] } });
+            set["metadata"]["ownerReferences"] = json!([{ "kind": "TrainJob", "name": "t",
+                "apiVersion": "trainer.kubeflow.org/v1alpha1", "uid": "u-t", "controller": true }]);
+            live.take(Seen::Applied(Object::Gang(Of::JobSet, Box::new(set))));
+        }
+        assert_eq!(said(&mut live), Vec::<String>::new());
+        for kind in Kind::all(&config) {
+            live.take(Seen::Complete(kind));
+        }
+        let said = said(&mut live);
+        let says = "TrainJob ns/t: has no JobSet yet";
+        let named = said.iter().filter(|one| one.starts_with(says)).count();
+        assert_eq!(named, count, "{with_set} {queue}: {said:?}");
+    }
+}
