@@ -171,8 +171,8 @@ impl Remarks {
 
     /// A TrainJob lacks the JobSet that says what its pods are.
     pub fn on_unmade(&mut self, owner: &GangDraft) {
-        let problem = "has no JobSet yet: what its pods ask is not known until its controller makes \
-             that";
+        let problem = "has no JobSet yet: what its pods ask is not known until its controller \
+             makes that";
         self.say(owner.kind.row().name, &owner.namespace, problem, &owner.name);
     }
 

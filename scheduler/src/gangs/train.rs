@@ -30,8 +30,8 @@ pub fn job_set<'a>(job: &GangDraft, directory: &'a Directory) -> Option<&'a Gang
     made.then_some(found)
 }
 
-/// Whether a TrainJob that is to be ours lacks the JobSet that says what its pods are: who schedules
-/// those it does not say itself, so what it asks of us has to.
+/// Whether a TrainJob that is to be ours lacks the JobSet that says what its pods are: that says as
+/// well who schedules those, so that only what the TrainJob asks of us tells whose it is.
 pub fn unmade(job: &GangDraft, directory: &Directory) -> bool {
     let ours = job.marked || job.marks.any(keys::QUEUE).is_some();
     let lives = job.says.finished.is_none() && job.elsewhere.is_none();
