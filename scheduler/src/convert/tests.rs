@@ -459,6 +459,26 @@ fn a_job_set_made_step_by_step_is_one_gang_once_it_is_resumed_as_one() {
 }
 
 #[test]
+fn a_role_of_no_pods_does_not_say_whose_its_owner_is() {
+    let set = |workers: u32, drivers: u32| {
+        yaml(&format!(
+            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n\
+             metadata: {{name: s, labels: {{capstan.sh/queue: q}}}}\n\
+             spec:\n  suspend: true\n  replicatedJobs:\n  \
+             - {{name: w, replicas: {workers}, template: {{spec: {{template: {TEMPLATE}}}}}}}\n  \
+             - {{name: d, replicas: {drivers}, template: {{spec: {{template: {OTHERS}}}}}}}\n"
+        ))
+    };
+    for (workers, drivers, ours, held) in
+        [(2, 0, true, None), (2, 1, true, Some(Held::ForeignMembers(1))), (0, 0, false, None)]
+    {
+        let objects = set(workers, drivers);
+        let owner = owner(&objects);
+        assert_eq!((owner.ours, &owner.held), (ours, &held), "{workers} {drivers}");
+    }
+}
+
+#[test]
 fn what_submits_a_ray_job_is_a_pod_set_unless_something_else_does() {
     let ray = |more: &str, job: &str| {
         yaml(&format!(
