@@ -459,6 +459,37 @@ fn a_job_set_made_step_by_step_is_one_gang_once_it_is_resumed_as_one() {
 }
 
 #[test]
+fn a_stated_minimum_asks_for_no_pod_of_an_index_that_is_over() {
+    for (status, least) in [("{}", 4), ("{succeeded: 1}", 3), ("{failedIndexes: '1,3'}", 2)] {
+        let objects = yaml(&format!(
+            "apiVersion: batch/v1\nkind: Job\n\
+             metadata: {{name: j, annotations: {{capstan.sh/min-member: '4'}}}}\n\
+             spec: {{parallelism: 4, completions: 4, completionMode: Indexed, \
+             backoffLimitPerIndex: 0, template: {TEMPLATE}}}\nstatus: {status}\n"
+        ));
+        assert_eq!(owner(&objects).min_member, least, "{status}");
+    }
+}
+
+#[test]
+fn a_group_of_volcano_without_a_name_is_none() {
+    let named = |first: &str, own: &str| {
+        let key = "scheduling.volcano.sh/group-name";
+        let marks = format!("{{scheduling.k8s.io/group-name: '{first}', {key}: '{own}'}}");
+        let objects = yaml(&format!(
+            "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {{name: g}}\n\
+             spec: {{minMember: 3}}\n---\napiVersion: v1\nkind: Pod\n\
+             metadata: {{name: p, annotations: {marks}}}\nspec: {{containers: [{{}}]}}\n"
+        ));
+        let gang = &pod(&objects, "p").gang;
+        (gang.source == GangSource::VolcanoGroup).then_some(gang.min_member)
+    };
+    assert_eq!(named("g", ""), Some(Some(3)));
+    assert_eq!(named("", "g"), Some(Some(3)));
+    assert_eq!(named("", ""), None);
+}
+
+#[test]
 fn a_role_of_no_pods_does_not_say_whose_its_owner_is() {
     let set = |workers: u32, drivers: u32| {
         yaml(&format!(
