@@ -429,10 +429,11 @@ impl Facts<'_> {
             let above = self.directory.above(&gang.namespace, gang.owner.as_ref());
             let below = above.first().is_some_and(|owner| owner.gang().is_some());
             let over = gang.says.suspended || gang.says.finished.is_some();
-            let whole = gang.whole() || gang.as_one();
+            let of = Gang::of(gang, self.directory).map_or(gang, |gang| gang.of);
+            let whole = of.whole() || gang.as_one();
             let played = gang.kind.row().suspend.is_some() && whole;
             if !below && !over && !played && !present.contains(&gang.uid) {
-                remarks.on_unplayed(gang, &self.directory.scheduler);
+                remarks.on_unplayed(gang, of, &self.directory.scheduler);
             }
             if gangs::train::unmade(gang, self.directory) {
                 remarks.on_unmade(gang);

@@ -159,10 +159,10 @@ impl Remarks {
         }
     }
 
-    /// An owner whose pods are no gang that is made at once; those of this scheduler are waited for
-    /// in vain where nothing else makes them.
-    pub fn on_unplayed(&mut self, owner: &GangDraft, scheduler: &str) {
-        if owner.names(scheduler) || owner.says.workers.as_deref() == Some(scheduler) {
+    /// An owner whose pods are no gang that is made at once, as it says itself, or one that it made;
+    /// those of this scheduler are waited for in vain where nothing else makes them.
+    pub fn on_unplayed(&mut self, owner: &GangDraft, of: &GangDraft, scheduler: &str) {
+        if of.names(scheduler) || of.says.workers.as_deref() == Some(scheduler) {
             let problem = "which of its pods there are when is up to its controller, and none of \
                  them are here: put them into the files";
             self.say(owner.kind.row().name, &owner.namespace, problem, &owner.name);
