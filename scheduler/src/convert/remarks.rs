@@ -159,8 +159,8 @@ impl Remarks {
         }
     }
 
-    /// An owner whose pods are no gang that is made at once, as it or what it made says; those of this
-    /// scheduler are waited for in vain where nothing else makes them.
+    /// An owner whose pods are no gang that is made at once, as it or what it made says; those of
+    /// this scheduler are waited for in vain where nothing else makes them.
     pub fn on_unplayed(&mut self, owner: &GangDraft, of: &GangDraft, scheduler: &str) {
         if of.names(scheduler) || of.says.workers.as_deref() == Some(scheduler) {
             let problem = "which of its pods there are when is up to its controller, and none of \
