@@ -179,9 +179,9 @@ impl Facts<'_> {
         let chain = gang.chain(&above);
         let mut ignored = owner.ignored.clone();
         let asked = wishes::read(&chain, &mut ignored);
-        let ended = gang.ended(directory).saturating_add(gang.submitted(directory));
-        let (count, here) = (gang.count(), owner.elsewhere.is_none());
-        let made = here && count <= MEMBERS_MAX;
+        let (submitted, count) = (gang.submitted(directory), gang.count());
+        let over = gang.over(directory).saturating_add(submitted);
+        let made = owner.elsewhere.is_none() && count <= MEMBERS_MAX;
         let member = Member {
             namespace: &owner.namespace,
             name: &owner.name,
@@ -198,12 +198,12 @@ impl Facts<'_> {
         let min_member = match made && member_of.is_none() {
             // Those of others will never be members here.
             _ if held.is_some() => 1,
-            true => gang.least_of_all(&chain, ended, &mut ignored),
+            true => gang.least_of_all(&chain, over, &mut ignored),
             // Nothing is kept for pods of it that come late.
-            false => gang.least(&chain, ended, &mut ignored),
+            false => gang.least(&chain, over, &mut ignored),
         };
         let (pod_sets, priority, never_preempts) =
-            self.roles(&gang, (ended, made), (&chain, &asked));
+            self.roles(&gang, (over, made), (&chain, &asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
         let queued = wishes.queue.is_some() || owner.marked;
@@ -224,8 +224,8 @@ impl Facts<'_> {
             wishes: self.shared.wishes.of(wishes),
             pod_sets,
             min_member: min_member.max(1),
-            ended,
-            left: Some(count.saturating_sub(ended)),
+            ended: gang.ended(directory).saturating_add(submitted),
+            left: Some(count.saturating_sub(over)),
             member_of,
             admitted: owner.admitted.clone(),
             eviction: owner.eviction.clone(),
@@ -234,18 +234,18 @@ impl Facts<'_> {
         })
     }
 
-    /// Pod sets of a gang of which so many members ended, those that come late behind the others,
-    /// its priority, and whether it never preempts.
+    /// Pod sets of a gang of which so many members are over, those that come late behind the
+    /// others, its priority, and whether it never preempts.
     fn roles(
         &mut self,
         gang: &Gang<'_>,
-        (ended, made): (u32, bool),
+        (over, made): (u32, bool),
         (chain, asked): (&[&Marks], &Asked),
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
         let namespace = &gang.of.namespace;
         let (owners, submitted) = (&chain[1..], gang.submitted(self.directory));
-        let least = gang.least(chain, ended.saturating_sub(submitted), &mut Vec::new());
+        let least = gang.least(chain, over.saturating_sub(submitted), &mut Vec::new());
         let comes_late = gang.comes_late();
         let mut roles: Vec<&Role> = gang.members().collect();
         roles.sort_by_key(|role| gang.is_late(role));

@@ -2,7 +2,7 @@
 
 use capstan_core::model::input::{GangRef, Held};
 
-use super::groups::{gang, of_pod};
+use super::groups::{gang, of_pod, owner_named};
 use super::*;
 use crate::gangs::kinds::Kind as Of;
 
@@ -97,5 +97,27 @@ fn a_train_job_without_its_job_set_is_named_once_everything_was_seen() {
         let says = "TrainJob ns/t: has no JobSet yet";
         let named = said.iter().filter(|one| one.starts_with(says)).count();
         assert_eq!(named, count, "{with_set} {queue}: {said:?}");
+    }
+}
+
+#[test]
+fn a_set_is_whole_until_the_last_that_its_jobs_bring_to_a_good_end() {
+    let template = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+    let spec = json!({ "parallelism": 2, "completions": 10, "template": template });
+    let role = json!({ "name": "w", "template": { "spec": spec } });
+    for (succeeded, failed, least) in [(0, "", 2), (5, "", 2), (8, "", 2), (9, "", 1), (8, "3", 1)]
+    {
+        let mut live = synced(&Config::default());
+        let roles = json!({ "replicatedJobs": [role] });
+        live.take(Seen::Applied(gang(Of::JobSet, "s", roles, json!({}))));
+        let mut of_set = json!({ "metadata": meta("s-w-0", "s-w-0"), "spec": spec,
+            "status": { "succeeded": succeeded, "failedIndexes": failed } });
+        of_set["metadata"]["ownerReferences"] = json!([{ "kind": "JobSet", "name": "s",
+            "apiVersion": "jobset.x-k8s.io/v1alpha2", "uid": "u-s", "controller": true }]);
+        live.take(Seen::Applied(job(of_set)));
+        let inputs = told(&mut live);
+        let set = owner_named(&inputs, "s").expect("told");
+        let said = (set.min_member, set.ended, set.left);
+        assert_eq!(said, (least, succeeded, Some(least)), "{succeeded} {failed}");
     }
 }
