@@ -388,6 +388,9 @@ impl Facts<'_> {
         }
         let ours = ours && job.elsewhere.is_none();
         remarks.on_job(job, ours, facts, above.iter().map(|owner| owner.known()));
+        if above.iter().all(|owner| owner.gang().is_none()) {
+            remarks.on_sleeping_member("Job", facts);
+        }
     }
 
     /// What is to be said of an owner of another project with these facts.
@@ -404,6 +407,7 @@ impl Facts<'_> {
         }
         let ours = ours && elsewhere.is_none();
         remarks.on_gang(own, ours, facts, above.iter().map(|owner| owner.known()));
+        remarks.on_sleeping_member(own.kind, facts);
     }
 
     /// What is to be said of an owner that only passes its labels on; Jobs have facts.

@@ -121,3 +121,40 @@ fn a_set_is_whole_until_the_last_that_its_jobs_bring_to_a_good_end() {
         assert_eq!(said, (least, succeeded, Some(least)), "{succeeded} {failed}");
     }
 }
+
+#[test]
+fn a_suspended_owner_whose_pods_are_in_a_group_is_named() {
+    let label = "scheduling.x-k8s.io/pod-group";
+    let told_of = |suspended: bool, grouped: bool, queue: &str| {
+        let labels = if grouped { json!({ (label): "g" }) } else { json!({}) };
+        let pods = json!({ "metadata": { "labels": labels },
+            "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        let spec = json!({ "suspend": suspended, "template": pods });
+        let mut of_job = json!({ "metadata": meta("j", "j"), "spec": spec });
+        let role = json!({ "name": "w", "template": { "spec": { "template": pods } } });
+        let spec = json!({ "suspend": suspended, "replicatedJobs": [role] });
+        let mut set = json!({ "metadata": meta("s", "u-s"), "spec": spec });
+        if !queue.is_empty() {
+            for owner in [&mut of_job, &mut set] {
+                owner["metadata"]["labels"] = json!({ "capstan.sh/queue": queue });
+            }
+        }
+        let mut below = of_job.clone();
+        below["metadata"] = meta("s-w-0", "s-w-0");
+        below["metadata"]["ownerReferences"] = json!([{ "kind": "JobSet", "name": "s",
+            "apiVersion": "jobset.x-k8s.io/v1alpha2", "uid": "u-s", "controller": true }]);
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(Object::Gang(Of::JobSet, Box::new(set))));
+        live.take(Seen::Applied(job(of_job)));
+        live.take(Seen::Applied(job(below)));
+        let said = said(&mut live);
+        let says = "is suspended, and its pods are members of group g,";
+        let named = said.into_iter().filter(|one| one.contains(says));
+        named.filter_map(|one| Some(one.split_once(':')?.0.to_owned())).collect::<Vec<String>>()
+    };
+    assert_eq!(told_of(true, true, "q"), ["Job ns/j", "JobSet ns/s"]);
+    for (suspended, grouped, queue) in [(false, true, "q"), (true, false, "q"), (true, true, "")] {
+        let named = told_of(suspended, grouped, queue);
+        assert_eq!(named, Vec::<String>::new(), "{suspended} {grouped} {queue}");
+    }
+}
