@@ -182,6 +182,7 @@ impl Facts<'_> {
         let (submitted, count) = (gang.submitted(directory), gang.count());
         let over = gang.over(directory).saturating_add(submitted);
         let made = owner.elsewhere.is_none() && count <= MEMBERS_MAX;
+        let owners = gang.owners(&above, directory);
         let member = Member {
             namespace: &owner.namespace,
             name: &owner.name,
@@ -190,7 +191,7 @@ impl Facts<'_> {
             terminating: false,
             created: None,
             owner: None,
-            above: &above,
+            above: &owners,
             directory: self.directory,
             job: None,
         };

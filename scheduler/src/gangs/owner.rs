@@ -95,6 +95,13 @@ impl<'a> Gang<'a> {
         chain
     }
 
+    /// Owners of its pods, as far as those are owners of all of them: itself, then its owners.
+    pub fn owners(&self, above: &[&'a Owner], directory: &'a Directory) -> Vec<&'a Owner> {
+        let (namespace, name) = (self.top.namespace.clone(), self.top.name.clone());
+        let itself = directory.owners.get(&(self.top.kind.row().key.into(), namespace, name));
+        itself.into_iter().chain(above.iter().copied()).collect()
+    }
+
     /// Members that must run together, of those that start with each other. What is asked in words
     /// never means pods that are only made once these run.
     pub fn least(&self, chain: &[&Marks], ended: u32, ignored: &mut Vec<Text>) -> u32 {

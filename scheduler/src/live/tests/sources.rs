@@ -158,3 +158,20 @@ fn a_suspended_owner_whose_pods_are_in_a_group_is_named() {
         assert_eq!(named, Vec::<String>::new(), "{suspended} {grouped} {queue}");
     }
 }
+
+#[test]
+fn what_a_template_names_waits_for_nobody_who_is_made_late() {
+    let template = json!({ "metadata": { "labels": { "scheduling.x-k8s.io/pod-group": "g" } },
+        "spec": { "schedulerName": "capstan", "containers": [{}] } });
+    for (policy, least) in [("WaitForWorkersReady", 2), ("AtStartup", 3)] {
+        let roles = json!({ "Launcher": { "template": template },
+            "Worker": { "replicas": 2, "template": template } });
+        let spec = json!({ "launcherCreationPolicy": policy, "mpiReplicaSpecs": roles });
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::PluginsGroup, "g", json!({ "minMember": 3 }), json!({}))));
+        live.take(Seen::Applied(gang(Of::MpiJob, "m", spec, json!({}))));
+        let inputs = told(&mut live);
+        let group = owner_named(&inputs, "m").expect("told").member_of.as_ref().expect("a group");
+        assert_eq!(group.min_member, Some(least), "{policy}");
+    }
+}
