@@ -56,15 +56,18 @@ pub fn read(
     let queue = fields.text(part, &format!("{policy}.queue"));
     let queue = queue.filter(|queue| *queue != volcano::DEFAULT_QUEUE);
     let class = fields.text(part, &format!("{policy}.priorityClass"));
+    let suspended = fields.flag(part, "spec.runPolicy.suspend");
     Ok(Says {
         roles,
         min: fields.above_zero(part, &format!("{policy}.minAvailable")),
         queue: queue.map(|name| shared.texts.text(name)),
         class: class.map(|name| shared.texts.text(name)),
-        suspended: fields.flag(part, "spec.runPolicy.suspend"),
+        suspended,
         finished: finished(kind, part),
         active,
-        ended: done,
+        // Who is suspended loses all pods, what ended well among them, and makes all of them anew;
+        // its status goes on counting those.
+        ended: if suspended { 0 } else { done },
         ..Says::default()
     })
 }
@@ -105,6 +108,22 @@ mod tests {
     use super::*;
     use capstan_core::model::input::Text;
     use serde_json::{Value, json};
+
+    #[test]
+    fn what_is_suspended_makes_all_of_its_pods_anew() {
+        for (suspend, ended) in [(false, 1), (true, 0)] {
+            let template = json!({ "spec": { "containers": [{ "name": "c" }] } });
+            let workers = json!({ "Worker": { "replicas": 2, "template": template } });
+            let job = json!({
+                "spec": { "runPolicy": { "suspend": suspend }, "pytorchReplicaSpecs": workers },
+                "status": { "replicaStatuses": { "Worker": { "succeeded": 1 } } },
+            });
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            let of = Kind::PyTorchJob;
+            let says = read(of, Part::whole(&job), &mut fields, &mut Shared::default());
+            assert_eq!(says.expect("read").ended, ended, "{suspend}");
+        }
+    }
 
     #[test]
     fn a_launcher_waits_for_workers_where_there_are_any() {
