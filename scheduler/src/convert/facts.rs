@@ -274,8 +274,10 @@ impl Facts<'_> {
                 sets.push(OwnerPodSet { name, count, before, shape, roles, late });
             }
             let (of_role, never_preempts) = self.rank(&role.ranked);
-            priority = priority.max(of_role);
-            never |= never_preempts;
+            if role.count() > 0 || gang.count() == 0 {
+                priority = priority.max(of_role);
+                never |= never_preempts;
+            }
         }
         let class = gang.of.says.class.as_ref().and_then(|class| self.class(class, false));
         (sets, class.map_or(priority, |class| class.value), never)

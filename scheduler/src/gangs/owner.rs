@@ -178,9 +178,9 @@ impl<'a> Gang<'a> {
         self.members().fold(0, |sum, role| sum.saturating_add(role.count()))
     }
 
-    /// Whether some of its roles are for this scheduler and some for another.
+    /// Whether some of its roles that have pods are for this scheduler and some for another.
     pub fn mixed(&self, scheduler: &str) -> bool {
-        let mut roles = self.of.says.roles.iter();
+        let mut roles = self.of.says.roles.iter().filter(|role| role.count() > 0);
         let ours = |role: &Role| role.scheduler.as_deref() == Some(scheduler);
         roles.any(ours) && self.held(scheduler).is_some()
     }

@@ -175,3 +175,29 @@ fn what_a_template_names_waits_for_nobody_who_is_made_late() {
         assert_eq!(group.min_member, Some(least), "{policy}");
     }
 }
+
+#[test]
+fn a_role_of_no_pods_does_not_rank_its_owner() {
+    let role = |name: &str, pods: u32, scheduler: &str, priority: i32| {
+        let spec = json!({ "schedulerName": scheduler, "priority": priority, "containers": [{}] });
+        let job = json!({ "spec": { "template": { "spec": spec } } });
+        json!({ "name": name, "replicas": pods, "template": job })
+    };
+    let told_of = |workers: u32, scheduler: &str, drivers: u32| {
+        let roles = [role("w", workers, scheduler, 3), role("d", drivers, "capstan", 7)];
+        let spec = json!({ "suspend": true, "replicatedJobs": roles });
+        let mut set = json!({ "metadata": meta("s", "u-s"), "spec": spec });
+        set["metadata"]["labels"] = json!({ "capstan.sh/queue": "q" });
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(Object::Gang(Of::JobSet, Box::new(set))));
+        let inputs = told(&mut live);
+        let owner = owner_named(&inputs, "s").expect("told");
+        (owner.ours, owner.priority)
+    };
+    assert_eq!(told_of(2, "capstan", 0), (true, 3));
+    assert_eq!(told_of(2, "capstan", 1), (true, 7));
+    assert_eq!(told_of(0, "capstan", 0), (true, 7));
+    // What has pods is all another's; of the other it has a part only, which waits.
+    assert!(!told_of(2, "other", 0).0);
+    assert!(told_of(2, "other", 1).0);
+}
