@@ -179,9 +179,10 @@ impl Facts<'_> {
         let chain = gang.chain(&above);
         let mut ignored = owner.ignored.clone();
         let asked = wishes::read(&chain, &mut ignored);
-        let ended = gang.ended(directory).saturating_add(gang.submitted(directory));
-        let (count, here) = (gang.count(), owner.elsewhere.is_none());
-        let made = here && count <= MEMBERS_MAX;
+        let (submitted, count) = (gang.submitted(directory), gang.count());
+        let over = gang.over(directory).saturating_add(submitted);
+        let made = owner.elsewhere.is_none() && count <= MEMBERS_MAX;
+        let owners = gang.owners(&above, directory);
         let member = Member {
             namespace: &owner.namespace,
             name: &owner.name,
@@ -190,7 +191,7 @@ impl Facts<'_> {
             terminating: false,
             created: None,
             owner: None,
-            above: &above,
+            above: &owners,
             directory: self.directory,
             job: None,
         };
@@ -198,12 +199,12 @@ impl Facts<'_> {
         let min_member = match made && member_of.is_none() {
             // Those of others will never be members here.
             _ if held.is_some() => 1,
-            true => gang.least_of_all(&chain, ended, &mut ignored),
+            true => gang.least_of_all(&chain, over, &mut ignored),
             // Nothing is kept for pods of it that come late.
-            false => gang.least(&chain, ended, &mut ignored),
+            false => gang.least(&chain, over, &mut ignored),
         };
         let (pod_sets, priority, never_preempts) =
-            self.roles(&gang, (ended, made), (&chain, &asked));
+            self.roles(&gang, (over, made), (&chain, &asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
         let queued = wishes.queue.is_some() || owner.marked;
@@ -224,8 +225,8 @@ impl Facts<'_> {
             wishes: self.shared.wishes.of(wishes),
             pod_sets,
             min_member: min_member.max(1),
-            ended,
-            left: Some(count.saturating_sub(ended)),
+            ended: gang.ended(directory).saturating_add(submitted),
+            left: Some(count.saturating_sub(over)),
             member_of,
             admitted: owner.admitted.clone(),
             eviction: owner.eviction.clone(),
@@ -234,18 +235,18 @@ impl Facts<'_> {
         })
     }
 
-    /// Pod sets of a gang of which so many members ended, those that come late behind the others,
-    /// its priority, and whether it never preempts.
+    /// Pod sets of a gang of which so many members are over, those that come late behind the
+    /// others, its priority, and whether it never preempts.
     fn roles(
         &mut self,
         gang: &Gang<'_>,
-        (ended, made): (u32, bool),
+        (over, made): (u32, bool),
         (chain, asked): (&[&Marks], &Asked),
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
         let namespace = &gang.of.namespace;
         let (owners, submitted) = (&chain[1..], gang.submitted(self.directory));
-        let least = gang.least(chain, ended.saturating_sub(submitted), &mut Vec::new());
+        let least = gang.least(chain, over.saturating_sub(submitted), &mut Vec::new());
         let comes_late = gang.comes_late();
         let mut roles: Vec<&Role> = gang.members().collect();
         roles.sort_by_key(|role| gang.is_late(role));
@@ -273,8 +274,10 @@ impl Facts<'_> {
                 sets.push(OwnerPodSet { name, count, before, shape, roles, late });
             }
             let (of_role, never_preempts) = self.rank(&role.ranked);
-            priority = priority.max(of_role);
-            never |= never_preempts;
+            if role.count() > 0 || gang.count() == 0 {
+                priority = priority.max(of_role);
+                never |= never_preempts;
+            }
         }
         let class = gang.of.says.class.as_ref().and_then(|class| self.class(class, false));
         (sets, class.map_or(priority, |class| class.value), never)
@@ -388,6 +391,9 @@ impl Facts<'_> {
         }
         let ours = ours && job.elsewhere.is_none();
         remarks.on_job(job, ours, facts, above.iter().map(|owner| owner.known()));
+        if above.iter().all(|owner| owner.gang().is_none()) {
+            remarks.on_sleeping_member("Job", facts);
+        }
     }
 
     /// What is to be said of an owner of another project with these facts.
@@ -404,6 +410,7 @@ impl Facts<'_> {
         }
         let ours = ours && elsewhere.is_none();
         remarks.on_gang(own, ours, facts, above.iter().map(|owner| owner.known()));
+        remarks.on_sleeping_member(own.kind, facts);
     }
 
     /// What is to be said of an owner that only passes its labels on; Jobs have facts.
@@ -429,10 +436,14 @@ impl Facts<'_> {
             let above = self.directory.above(&gang.namespace, gang.owner.as_ref());
             let below = above.first().is_some_and(|owner| owner.gang().is_some());
             let over = gang.says.suspended || gang.says.finished.is_some();
-            let whole = gang.whole() || gang.as_one();
+            let of = Gang::of(gang, self.directory).map_or(gang, |gang| gang.of);
+            let whole = of.whole() || gang.as_one();
             let played = gang.kind.row().suspend.is_some() && whole;
             if !below && !over && !played && !present.contains(&gang.uid) {
-                remarks.on_unplayed(gang, &self.directory.scheduler);
+                remarks.on_unplayed(gang, of, &self.directory.scheduler);
+            }
+            if gangs::train::unmade(gang, self.directory) {
+                remarks.on_unmade(gang);
             }
         }
     }

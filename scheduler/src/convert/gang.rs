@@ -249,9 +249,12 @@ impl GangDraft {
         self.says.suspended || self.admitted.is_some()
     }
 
-    /// Whether its pods name this scheduler.
+    /// Whether its pods name this scheduler. A role that has none for now says nothing of that,
+    /// unless no other has any either.
     pub fn ours(&self, scheduler: &str) -> bool {
-        self.says.roles.iter().all(|role| role.scheduler.as_deref() == Some(scheduler))
+        let none = self.says.roles.iter().all(|role| role.count() == 0);
+        let mut counting = self.says.roles.iter().filter(|role| none || role.count() > 0);
+        counting.all(|role| role.scheduler.as_deref() == Some(scheduler))
     }
 
     /// Whether it is work of this scheduler before there is any pod of it.

@@ -58,6 +58,8 @@ pub struct JobDraft {
     pub count: u32,
     /// `status.succeeded`.
     pub succeeded: u32,
+    /// Indexes that failed for good.
+    pub failed: u32,
     /// Successes that are missing; `None`: it makes no more pods once one has ended well.
     pub left: Option<u32>,
     /// Every index runs at the same time.
@@ -124,6 +126,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         finished: finished(job),
         count: count(job),
         succeeded: u32::try_from(status.succeeded).unwrap_or(0),
+        failed: failed(job),
         left: left(job),
         parallel_by_index: spec.completion_mode.as_deref() == Some("Indexed")
             && spec.completions.is_some()
@@ -192,8 +195,12 @@ fn count(job: &Job) -> u32 {
 /// Successes that are missing and may still come: not those of indexes that failed for good.
 fn left(job: &Job) -> Option<u32> {
     let missing = job.spec.completions?.saturating_sub(job.status.succeeded);
-    let failed = job.status.failed_indexes.as_deref().map_or(0, indexes);
-    Some(u32::try_from(missing).unwrap_or(0).saturating_sub(failed))
+    Some(u32::try_from(missing).unwrap_or(0).saturating_sub(failed(job)))
+}
+
+/// Indexes that failed for good.
+fn failed(job: &Job) -> u32 {
+    job.status.failed_indexes.as_deref().map_or(0, indexes)
 }
 
 /// How many indexes a list of numbers and ranges names; what is neither names none.
@@ -212,13 +219,18 @@ impl JobDraft {
         self.scheduler.as_deref() == Some(scheduler)
     }
 
+    /// Whether it may make fewer pods than it began with: none stands in for those that are over.
+    pub fn is_under_way(&self) -> bool {
+        self.succeeded > 0 || self.failed > 0
+    }
+
     /// Whether its pods would notice no difference if it became the other.
     ///
     /// They look at who it is, what it says, and which and how many of them run together.
     pub fn same_below(&self, other: &JobDraft) -> bool {
         let identity = |job: &JobDraft| (job.uid.clone(), job.namespace.clone(), job.name.clone());
         let runs = |job: &JobDraft| (job.suspended, job.incarnation, job.count);
-        let flags = |job: &JobDraft| (job.succeeded > 0, job.parallel_by_index);
+        let flags = |job: &JobDraft| (job.is_under_way(), job.parallel_by_index);
         identity(self) == identity(other)
             && (&self.marks, &self.owner) == (&other.marks, &other.owner)
             && (runs(self), flags(self)) == (runs(other), flags(other))

@@ -159,14 +159,36 @@ impl Remarks {
         }
     }
 
-    /// An owner whose pods are no gang that is made at once; those of this scheduler are waited for
-    /// in vain where nothing else makes them.
-    pub fn on_unplayed(&mut self, owner: &GangDraft, scheduler: &str) {
-        if owner.names(scheduler) || owner.says.workers.as_deref() == Some(scheduler) {
+    /// An owner that would be resumed is a member of a group: that starts with pods that are there,
+    /// and nobody resumes it.
+    pub fn on_sleeping_member(&mut self, kind: &str, facts: &OwnerFacts) {
+        let group = facts.member_of.as_ref().map(|gang| &gang.key);
+        let Some(GangKey::Group(_, group)) = group else { return };
+        if facts.ours && facts.suspended && facts.finished.is_none() {
+            let problem = format!(
+                "is suspended, and its pods are members of group {}, which starts with pods that \
+                 are there: left alone until somebody resumes it",
+                quoted(group)
+            );
+            self.say(kind, &facts.namespace, &problem, &facts.name);
+        }
+    }
+
+    /// An owner whose pods are no gang that is made at once, as it or what it made says; those of
+    /// this scheduler are waited for in vain where nothing else makes them.
+    pub fn on_unplayed(&mut self, owner: &GangDraft, of: &GangDraft, scheduler: &str) {
+        if of.names(scheduler) || of.says.workers.as_deref() == Some(scheduler) {
             let problem = "which of its pods there are when is up to its controller, and none of \
                  them are here: put them into the files";
             self.say(owner.kind.row().name, &owner.namespace, problem, &owner.name);
         }
+    }
+
+    /// A TrainJob lacks the JobSet that says what its pods are.
+    pub fn on_unmade(&mut self, owner: &GangDraft) {
+        let problem = "has no JobSet yet: what its pods ask is not known until its controller \
+             makes that";
+        self.say(owner.kind.row().name, &owner.namespace, problem, &owner.name);
     }
 
     /// Remarks on an owner that only passes its labels on.

@@ -459,6 +459,57 @@ fn a_job_set_made_step_by_step_is_one_gang_once_it_is_resumed_as_one() {
 }
 
 #[test]
+fn a_stated_minimum_asks_for_no_pod_of_an_index_that_is_over() {
+    for (status, least) in [("{}", 4), ("{succeeded: 1}", 3), ("{failedIndexes: '1,3'}", 2)] {
+        let objects = yaml(&format!(
+            "apiVersion: batch/v1\nkind: Job\n\
+             metadata: {{name: j, annotations: {{capstan.sh/min-member: '4'}}}}\n\
+             spec: {{parallelism: 4, completions: 4, completionMode: Indexed, \
+             backoffLimitPerIndex: 0, template: {TEMPLATE}}}\nstatus: {status}\n"
+        ));
+        assert_eq!(owner(&objects).min_member, least, "{status}");
+    }
+}
+
+#[test]
+fn a_group_of_volcano_without_a_name_is_none() {
+    let named = |first: &str, own: &str| {
+        let key = "scheduling.volcano.sh/group-name";
+        let marks = format!("{{scheduling.k8s.io/group-name: '{first}', {key}: '{own}'}}");
+        let objects = yaml(&format!(
+            "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {{name: g}}\n\
+             spec: {{minMember: 3}}\n---\napiVersion: v1\nkind: Pod\n\
+             metadata: {{name: p, annotations: {marks}}}\nspec: {{containers: [{{}}]}}\n"
+        ));
+        let gang = &pod(&objects, "p").gang;
+        (gang.source == GangSource::VolcanoGroup).then_some(gang.min_member)
+    };
+    assert_eq!(named("g", ""), Some(Some(3)));
+    assert_eq!(named("", "g"), Some(Some(3)));
+    assert_eq!(named("", ""), None);
+}
+
+#[test]
+fn a_role_of_no_pods_does_not_say_whose_its_owner_is() {
+    let set = |workers: u32, drivers: u32| {
+        yaml(&format!(
+            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n\
+             metadata: {{name: s, labels: {{capstan.sh/queue: q}}}}\n\
+             spec:\n  suspend: true\n  replicatedJobs:\n  \
+             - {{name: w, replicas: {workers}, template: {{spec: {{template: {TEMPLATE}}}}}}}\n  \
+             - {{name: d, replicas: {drivers}, template: {{spec: {{template: {OTHERS}}}}}}}\n"
+        ))
+    };
+    for (workers, drivers, ours, held) in
+        [(2, 0, true, None), (2, 1, true, Some(Held::ForeignMembers(1))), (0, 0, false, None)]
+    {
+        let objects = set(workers, drivers);
+        let owner = owner(&objects);
+        assert_eq!((owner.ours, &owner.held), (ours, &held), "{workers} {drivers}");
+    }
+}
+
+#[test]
 fn what_submits_a_ray_job_is_a_pod_set_unless_something_else_does() {
     let ray = |more: &str, job: &str| {
         yaml(&format!(

@@ -8,7 +8,7 @@ use capstan_core::explain::wording::quoted;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
-use super::volcano::roles;
+use super::volcano::{group_of, roles};
 use super::{Member, held, late, workload_name};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
@@ -86,7 +86,6 @@ pub(super) fn key_of(group: &GroupDraft) -> OwnerKey {
 /// The group that a pod is a member of, by what it says itself; the best source first.
 pub fn named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
     let of = |kind: Kind, name: &Text| key(kind, namespace, name);
-    let annotation = |key: &str| marks.annotations.get(key).filter(|name| !name.is_empty());
     let label = |key: &str| marks.labels.get(key).filter(|name| !name.is_empty());
     if let Some(name) = &marks.scheduling_group {
         return Some(of(Kind::UpstreamGroup, name));
@@ -94,9 +93,7 @@ pub fn named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
     if let Some(name) = label(keys::PLUGINS_GROUP) {
         return Some(of(Kind::PluginsGroup, name));
     }
-    let volcano =
-        annotation(keys::VOLCANO_GROUP).or_else(|| annotation(keys::VOLCANO_GROUP_OWN))?;
-    Some(of(Kind::VolcanoGroup, volcano))
+    Some(of(Kind::VolcanoGroup, group_of(marks)?))
 }
 
 /// The group of a member, if it exists.

@@ -60,7 +60,7 @@ pub fn min_member(
     let all = job.count.max(1);
     if let Some(asked) = count(chain, keys::MIN_MEMBER, ignored) {
         // Near its end a Job makes fewer pods than it began with: those are all there will be.
-        return if job.succeeded > 0 { asked.min(all) } else { asked };
+        return if job.is_under_way() { asked.min(all) } else { asked };
     }
     if !in_queue {
         return if job.parallel_by_index { all } else { 1 };

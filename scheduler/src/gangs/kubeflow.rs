@@ -3,7 +3,8 @@
 //!
 //! All replicas start together unless `schedulingPolicy.minAvailable` says that fewer do. The
 //! launcher of an MPIJob that waits for its workers is made once those run: it joins them, and is
-//! not waited for; its place is found with theirs, and kept for it.
+//! not waited for; its place is found with theirs, and kept for it. Without workers it is made at
+//! once.
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
@@ -29,7 +30,7 @@ pub fn read(
         _ => "spec.mpiReplicaSpecs",
     };
     let waits = kind == Kind::MpiJob && part.at(LAUNCHER) == "WaitForWorkersReady";
-    let mut roles = Vec::new();
+    let mut roles: Vec<Role> = Vec::new();
     for (name, value, path) in fields.map(part, specs) {
         let replicas = Part { value, path: &path };
         let count = fields.count(replicas, "replicas").unwrap_or(1);
@@ -37,11 +38,13 @@ pub fn read(
         let template = Part { value: replicas.at("template"), path: &at };
         let name = name.to_lowercase();
         let added = labels(kind, part, &name);
-        let mut role = Role::of(&name, (template, &fields.namespace, &added[..]), count, shared)?;
-        if waits && &*role.name == "launcher" {
-            role.quorum = Quorum::Late;
-        }
-        roles.push(role);
+        roles.push(Role::of(&name, (template, &fields.namespace, &added[..]), count, shared)?);
+    }
+    // Without workers there is nobody to wait for.
+    let launches = |role: &Role| &*role.name == "launcher";
+    if waits && roles.iter().any(|role| !launches(role) && role.count() > 0) {
+        let launchers = roles.iter_mut().filter(|role| launches(role));
+        launchers.for_each(|role| role.quorum = Quorum::Late);
     }
     let (mut active, mut done) = (false, 0_u32);
     for (_, value, path) in fields.map(part, "status.replicaStatuses") {
@@ -53,15 +56,18 @@ pub fn read(
     let queue = fields.text(part, &format!("{policy}.queue"));
     let queue = queue.filter(|queue| *queue != volcano::DEFAULT_QUEUE);
     let class = fields.text(part, &format!("{policy}.priorityClass"));
+    let suspended = fields.flag(part, "spec.runPolicy.suspend");
     Ok(Says {
         roles,
         min: fields.above_zero(part, &format!("{policy}.minAvailable")),
         queue: queue.map(|name| shared.texts.text(name)),
         class: class.map(|name| shared.texts.text(name)),
-        suspended: fields.flag(part, "spec.runPolicy.suspend"),
+        suspended,
         finished: finished(kind, part),
         active,
-        ended: done,
+        // Who is suspended loses all pods, what ended well among them, and makes all of them anew;
+        // its status goes on counting those.
+        ended: if suspended { 0 } else { done },
         ..Says::default()
     })
 }
@@ -101,7 +107,44 @@ const LAUNCHER: &str = "spec.launcherCreationPolicy";
 mod tests {
     use super::*;
     use capstan_core::model::input::Text;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_is_suspended_makes_all_of_its_pods_anew() {
+        for (suspend, ended) in [(false, 1), (true, 0)] {
+            let template = json!({ "spec": { "containers": [{ "name": "c" }] } });
+            let workers = json!({ "Worker": { "replicas": 2, "template": template } });
+            let job = json!({
+                "spec": { "runPolicy": { "suspend": suspend }, "pytorchReplicaSpecs": workers },
+                "status": { "replicaStatuses": { "Worker": { "succeeded": 1 } } },
+            });
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            let of = Kind::PyTorchJob;
+            let says = read(of, Part::whole(&job), &mut fields, &mut Shared::default());
+            assert_eq!(says.expect("read").ended, ended, "{suspend}");
+        }
+    }
+
+    #[test]
+    fn a_launcher_waits_for_workers_where_there_are_any() {
+        let quorum = |specs: Value| {
+            let spec = json!({ "launcherCreationPolicy": "WaitForWorkersReady",
+                "mpiReplicaSpecs": specs });
+            let job = json!({ "metadata": { "name": "j" }, "spec": spec });
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            let says = read(Kind::MpiJob, Part::whole(&job), &mut fields, &mut Shared::default());
+            let roles = says.expect("read").roles;
+            roles.iter().find(|role| &*role.name == "launcher").expect("one").quorum
+        };
+        let replicas = |count: u32| {
+            let template = json!({ "spec": { "containers": [{ "name": "c" }] } });
+            json!({ "replicas": count, "template": template })
+        };
+        let with = |workers: u32| json!({ "Launcher": replicas(1), "Worker": replicas(workers) });
+        assert_eq!(quorum(with(2)), Quorum::Late);
+        assert_eq!(quorum(with(0)), Quorum::Together);
+        assert_eq!(quorum(json!({ "Launcher": replicas(1) })), Quorum::Together);
+    }
 
     #[test]
     fn roles_have_the_labels_that_their_pods_will_have() {

@@ -95,6 +95,13 @@ impl<'a> Gang<'a> {
         chain
     }
 
+    /// Owners of its pods, as far as those are owners of all of them: itself, then its owners.
+    pub fn owners(&self, above: &[&'a Owner], directory: &'a Directory) -> Vec<&'a Owner> {
+        let (namespace, name) = (self.top.namespace.clone(), self.top.name.clone());
+        let itself = directory.owners.get(&(self.top.kind.row().key.into(), namespace, name));
+        itself.into_iter().chain(above.iter().copied()).collect()
+    }
+
     /// Members that must run together, of those that start with each other. What is asked in words
     /// never means pods that are only made once these run.
     pub fn least(&self, chain: &[&Marks], ended: u32, ignored: &mut Vec<Text>) -> u32 {
@@ -171,9 +178,9 @@ impl<'a> Gang<'a> {
         self.members().fold(0, |sum, role| sum.saturating_add(role.count()))
     }
 
-    /// Whether some of its roles are for this scheduler and some for another.
+    /// Whether some of its roles that have pods are for this scheduler and some for another.
     pub fn mixed(&self, scheduler: &str) -> bool {
-        let mut roles = self.of.says.roles.iter();
+        let mut roles = self.of.says.roles.iter().filter(|role| role.count() > 0);
         let ours = |role: &Role| role.scheduler.as_deref() == Some(scheduler);
         roles.any(ours) && self.held(scheduler).is_some()
     }
@@ -227,8 +234,22 @@ impl<'a> Gang<'a> {
 
     /// Members that ended well: its Jobs know best, where they are there.
     pub fn ended(&self, directory: &Directory) -> u32 {
-        let of_jobs =
-            self.of.says.roles.iter().filter_map(|role| ended_of(self.of, role, directory));
+        self.of_jobs(directory, |_, job| job.succeeded)
+    }
+
+    /// Members that are over and that none stands in for: a Job that is to bring more of them to a
+    /// good end than run at a time makes another for each, but for the last.
+    pub fn over(&self, directory: &Directory) -> u32 {
+        self.of_jobs(directory, |role, job| match job.left {
+            Some(left) => role.pods.saturating_sub(left),
+            None => job.succeeded,
+        })
+    }
+
+    /// What its Jobs say of how far they are, else what it says itself.
+    fn of_jobs(&self, directory: &Directory, of: impl Fn(&Role, &JobDraft) -> u32) -> u32 {
+        let sum = |role: &Role| sum_of(self.of, role, directory, |job| of(role, job));
+        let of_jobs = self.of.says.roles.iter().filter_map(sum);
         match self.of.kind {
             Kind::JobSet => of_jobs
                 .fold(None, |sum: Option<u32>, ended| Some(sum.unwrap_or(0).saturating_add(ended))),
@@ -256,18 +277,23 @@ pub(super) fn foreign_in(member: &Member<'_>, gang: &OwnerKey) -> u32 {
     roles.fold(0_u32, |sum, role| sum.saturating_add(role.count().saturating_sub(role.done)))
 }
 
-/// Members of a role of a JobSet that ended well, as its Jobs say; `None`: none of them is there.
-fn ended_of(set: &GangDraft, role: &Role, directory: &Directory) -> Option<u32> {
+/// What the Jobs of a role of a JobSet say, in all; `None`: none of them is there.
+fn sum_of(
+    set: &GangDraft,
+    role: &Role,
+    directory: &Directory,
+    of: impl Fn(&JobDraft) -> u32,
+) -> Option<u32> {
     let job = |number: u32| {
         let name = format!("{}-{}-{number}", set.name, role.name);
         let owner = directory.owners.get(&("Job".into(), set.namespace.clone(), name.into()))?;
         // One of that name may be somebody else's.
         let above = directory.above(&set.namespace, owner.owner());
         let own = above.iter().any(|above| *above.uid() == set.uid);
-        owner.job().filter(|_| own).map(|job| job.succeeded)
+        owner.job().filter(|_| own).map(&of)
     };
     let jobs = (0..role.jobs.min(JOBS_MAX)).filter_map(job);
-    jobs.fold(None, |sum: Option<u32>, ended| Some(sum.unwrap_or(0).saturating_add(ended)))
+    jobs.fold(None, |sum: Option<u32>, said| Some(sum.unwrap_or(0).saturating_add(said)))
 }
 
 /// Jobs of one role that are looked at; a number that was meant otherwise must not cost its time.

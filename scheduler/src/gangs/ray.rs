@@ -13,6 +13,9 @@
 //! Without a template of its own it asks what KubeRay gives it, and is taken to be placed by who
 //! places the head until it is there.
 //!
+//! KubeRay puts containers beside the head's own: that of the autoscaler where Ray scales the
+//! cluster, and what submits a RayJob with `SidecarMode`. The head's place has room for those too.
+//!
 //! Where pods are in a PodGroup, what that says goes before all of this, as of any owner's pods:
 //! its number starts, whichever of them those are, and one by one beyond it. KubeRay makes such
 //! groups for schedulers that know nothing else, with all pods that are desired for a number, or
@@ -22,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{Replica, Roles, Text};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
@@ -58,7 +61,9 @@ pub fn read(
     };
     let name = part.at(name).as_str().unwrap_or_default();
     let cluster = Part { value: part.at(spec), path: spec };
-    let mut roles = roles(name, cluster, fields, shared)?;
+    let beside = kind == Kind::RayJob && part.at("spec.submissionMode") == "SidecarMode";
+    let beside = beside.then(submitting);
+    let mut roles = roles(name, (cluster, beside), fields, shared)?;
     let minimums = minimums(&roles);
     if let Some(head) = roles.first().filter(|_| kind == Kind::RayJob) {
         let submitter = submitter(part, head, fields, shared)?;
@@ -74,10 +79,11 @@ pub fn read(
     })
 }
 
-/// Head and groups of workers; nothing where a RayJob uses a cluster that is there.
+/// Head, with what submits a RayJob from beside it, and groups of workers; nothing where a RayJob
+/// uses a cluster that is there.
 fn roles(
     called: &str,
-    cluster: Part<'_>,
+    (cluster, submits): (Part<'_>, Option<Value>),
     fields: &mut Fields,
     shared: &mut Shared,
 ) -> Result<Vec<Role>, Vec<Refusal>> {
@@ -85,11 +91,17 @@ fn roles(
         return Ok(Vec::new());
     }
     let at = cluster.path_of("headGroupSpec.template");
-    let head = Part { value: cluster.at("headGroupSpec.template"), path: &at };
+    let scales = fields.flag(cluster, "enableInTreeAutoscaling");
+    let beside = submits.into_iter().chain(scales.then(|| autoscaler(cluster)));
+    let mut template = cluster.at("headGroupSpec.template").clone();
+    let containers = template.pointer_mut("/spec/containers").and_then(Value::as_array_mut);
+    if let Some(containers) = containers {
+        containers.extend(beside);
+    }
+    let head = Part { value: &template, path: &at };
     let added = labels(called, HEAD, HEAD_GROUP);
     let added: Vec<(&str, &str)> = added.iter().map(|(key, value)| (*key, &**value)).collect();
     let mut roles = vec![Role::of(HEAD, (head, &fields.namespace, &added[..]), 1, shared)?];
-    let scales = fields.flag(cluster, "enableInTreeAutoscaling");
     for (value, path) in fields.list(cluster, "workerGroupSpecs") {
         let group = Part { value, path: &path };
         if fields.flag(group, "suspend") {
@@ -130,6 +142,29 @@ fn labels(cluster: &str, node_type: &str, group: &str) -> [(&'static str, String
     ]
 }
 
+/// The container in which Ray's autoscaler runs: what KubeRay asks for it, unless the cluster says
+/// otherwise (BuildAutoscalerContainer).
+fn autoscaler(cluster: Part<'_>) -> Value {
+    let stated = cluster.at("autoscalerOptions.resources");
+    let asked = json!({ "cpu": "500m", "memory": "512Mi" });
+    let resources = match stated.is_object() {
+        true => stated.clone(),
+        false => json!({ "requests": asked, "limits": asked }),
+    };
+    json!({ "name": "autoscaler", "resources": resources })
+}
+
+/// The container that submits a RayJob: what KubeRay asks for it (GetDefaultSubmitterContainer).
+fn submitting() -> Value {
+    json!({
+        "name": "ray-job-submitter",
+        "resources": {
+            "requests": { "cpu": "500m", "memory": "200Mi" },
+            "limits": { "cpu": "1", "memory": "1Gi" },
+        },
+    })
+}
+
 /// What submits a RayJob whose head is this, if that is a pod that the same scheduler places.
 fn submitter(
     job: Part<'_>,
@@ -143,14 +178,9 @@ fn submitter(
     }
     let path = "spec.submitterPodTemplate";
     let given = Some(job.at(path)).filter(|template| !template.is_null());
-    // What KubeRay asks for it (GetDefaultSubmitterContainer).
-    let default = json!({ "spec": { "schedulerName": head.scheduler.as_deref(), "containers": [{
-        "name": "ray-job-submitter",
-        "resources": {
-            "requests": { "cpu": "500m", "memory": "200Mi" },
-            "limits": { "cpu": "1", "memory": "1Gi" },
-        },
-    }] } });
+    let default = json!({ "spec": {
+        "schedulerName": head.scheduler.as_deref(), "containers": [submitting()],
+    } });
     let template = Part { value: given.unwrap_or(&default), path };
     let role = Role::of(SUBMITTER, (template, &fields.namespace, &[]), 1, shared)?;
     let ours = role.scheduler == head.scheduler;
@@ -209,7 +239,43 @@ pub fn in_role(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+
+    #[test]
+    fn a_head_has_room_for_what_is_put_beside_its_own_container() {
+        let cpu = |kind: Kind, mut cluster: Value, mode: &str| {
+            let template = json!({ "spec": { "containers": [
+                { "name": "c", "resources": { "requests": { "cpu": "2" } } },
+            ] } });
+            cluster["headGroupSpec"] = json!({ "template": template });
+            let spec = match kind {
+                Kind::RayJob => json!({ "submissionMode": mode, "rayClusterSpec": cluster }),
+                _ => cluster,
+            };
+            let object = json!({ "metadata": { "name": "r" }, "spec": spec });
+            let mut fields = Fields { namespace: "team".into(), odd: Vec::new() };
+            let says = read(kind, Part::whole(&object), &mut fields, &mut Shared::default());
+            says.expect("read").roles[0].shape.requests.get("cpu").copied()
+        };
+        let scales = json!({ "enableInTreeAutoscaling": true });
+        let asks = |resources: Value| {
+            json!({ "enableInTreeAutoscaling": true,
+                "autoscalerOptions": { "resources": resources } })
+        };
+        for (kind, cluster, mode, want) in [
+            (Kind::RayCluster, json!({}), "", 2000),
+            (Kind::RayCluster, json!({ "enableInTreeAutoscaling": false }), "", 2000),
+            (Kind::RayCluster, scales.clone(), "", 2500),
+            (Kind::RayCluster, asks(json!({ "requests": { "cpu": "1" } })), "", 3000),
+            (Kind::RayCluster, asks(json!({})), "", 2000),
+            (Kind::RayCluster, asks(Value::Null), "", 2500),
+            (Kind::RayJob, json!({}), "K8sJobMode", 2000),
+            (Kind::RayJob, json!({}), "SidecarMode", 2500),
+            (Kind::RayJob, scales, "SidecarMode", 3000),
+        ] {
+            let said = format!("{kind:?} {cluster} {mode}");
+            assert_eq!(cpu(kind, cluster, mode), Some(want), "{said}");
+        }
+    }
 
     #[test]
     fn groups_have_the_labels_that_their_pods_will_have() {

@@ -5,6 +5,7 @@
 use super::fields::{Fields, Part};
 use super::finished;
 use super::kinds::Kind;
+use crate::api::keys;
 use crate::convert::directory::{Directory, OwnerKey};
 use crate::convert::gang::{GangDraft, Says};
 
@@ -27,4 +28,12 @@ pub fn job_set<'a>(job: &GangDraft, directory: &'a Directory) -> Option<&'a Gang
         .as_ref()
         .is_some_and(|owner| &*owner.kind == Kind::TrainJob.row().key && owner.means(&job.uid));
     made.then_some(found)
+}
+
+/// Whether a TrainJob that is to be ours lacks the JobSet that says what its pods are: that says as
+/// well who schedules those, so that only what the TrainJob asks of us tells whose it is.
+pub fn unmade(job: &GangDraft, directory: &Directory) -> bool {
+    let ours = job.marked || job.marks.any(keys::QUEUE).is_some();
+    let lives = job.says.finished.is_none() && job.elsewhere.is_none();
+    job.kind == Kind::TrainJob && ours && lives && job_set(job, directory).is_none()
 }

@@ -25,6 +25,7 @@ use super::{Member, late};
 use crate::api::keys;
 use crate::convert::gang::{Says, Task};
 use crate::convert::group::GroupSays;
+use crate::convert::marks::Marks;
 use crate::convert::sharing::Shared;
 
 /// The queue that Volcano gives to whoever names none.
@@ -125,8 +126,12 @@ pub(super) fn roles(member: &Member<'_>, says: &GroupSays) -> Option<Arc<Roles>>
 
 /// The gang of a pod that has the annotation.
 pub fn resolve(member: &Member<'_>, _ignored: &mut Vec<Text>) -> Option<GangRef> {
-    let marks = &member.chain.first()?.annotations;
-    let name = marks.get(keys::VOLCANO_GROUP).or_else(|| marks.get(keys::VOLCANO_GROUP_OWN))?;
-    let named = !name.is_empty();
-    named.then(|| groups::gang(member, Kind::VolcanoGroup, GangSource::VolcanoGroup, name.clone()))
+    let name = group_of(member.chain.first()?)?.clone();
+    Some(groups::gang(member, Kind::VolcanoGroup, GangSource::VolcanoGroup, name))
+}
+
+/// The group that annotations name: an empty name is none.
+pub(super) fn group_of(marks: &Marks) -> Option<&Text> {
+    let of = |key: &str| marks.annotations.get(key).filter(|name| !name.is_empty());
+    of(keys::VOLCANO_GROUP).or_else(|| of(keys::VOLCANO_GROUP_OWN))
 }

@@ -17,6 +17,7 @@ use super::queues::Changes;
 use super::roster::Named;
 use crate::convert::directory::{Owner, OwnerKey};
 use crate::convert::facts::{Facts, Missing};
+use crate::convert::gang::GangDraft;
 use crate::convert::job::JobDraft;
 use crate::convert::pod::PodDraft;
 use crate::convert::quota::{self, Objects};
@@ -24,7 +25,7 @@ use crate::convert::remarks::Remarks;
 use crate::convert::resolve::{DEFAULT_NAMESPACE, Resolved, namespace_input};
 use crate::convert::theirs::Theirs;
 use crate::gangs::kinds::TABLE;
-use crate::gangs::wishes;
+use crate::gangs::{train, wishes};
 
 /// What the engine knows, as far as it matters for what it is told next.
 #[derive(Debug, Default)]
@@ -352,6 +353,11 @@ impl Live {
             if !self.dirty.owners.contains(key) {
                 let made = facts.of_owner(owner, now);
                 facts.remark(owner, made.as_ref(), &mut news.remarks);
+            }
+            // Later than now one is without its JobSet for no longer than that takes to be made.
+            let unmade = |gang: &&GangDraft| train::unmade(gang, facts.directory);
+            if let Some(gang) = owner.gang().filter(unmade) {
+                news.remarks.on_unmade(gang);
             }
         }
         for pod in self.pods.values().filter(|pod| !self.dirty.pods.contains(&pod.uid)) {

@@ -423,6 +423,7 @@ impl<'a> Collector<'a> {
     }
 
     fn gang(&mut self, named: &Named, kind: gangs::kinds::Kind) -> Result<(), Vec<Finding>> {
+        decode::lenient::<OnlyMeta>(&named.value)?;
         let shared = &mut self.gathered.shared;
         let odd = if kind.is_group() {
             let (draft, odd) = GroupDraft::of(kind, &named.value, shared);

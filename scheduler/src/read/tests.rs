@@ -300,6 +300,18 @@ fn all_mistakes_of_a_misnamed_object_are_said() {
 }
 
 #[test]
+fn odd_metadata_of_kinds_of_other_projects_is_said() {
+    for (kind, said) in [
+        ("{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet", "JobSet s: metadata.labels"),
+        ("{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup", "PodGroup s: metadata.label"),
+    ] {
+        let wrong =
+            complaints("a.yaml", &format!("{kind}, metadata: {{name: s, labels: {{a: 1}}}}}}"));
+        assert!(wrong.len() == 1 && wrong[0].contains(said), "{wrong:?}");
+    }
+}
+
+#[test]
 fn the_items_of_a_list_are_a_list() {
     for (name, text) in [
         ("a.yaml", "{kind: List, apiVersion: v1, items: {}}"),

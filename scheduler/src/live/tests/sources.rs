@@ -2,7 +2,7 @@
 
 use capstan_core::model::input::{GangRef, Held};
 
-use super::groups::{gang, of_pod};
+use super::groups::{gang, of_pod, owner_named};
 use super::*;
 use crate::gangs::kinds::Kind as Of;
 
@@ -68,4 +68,136 @@ fn a_policy_for_subgroups_is_said_to_have_no_effect() {
     let said = said(&mut live);
     let says = "PodGroup ns/v: spec.subGroupPolicy: has no effect here: members count one by one";
     assert!(said.len() == 1 && said[0].starts_with(says), "{said:?}");
+}
+
+#[test]
+fn a_train_job_without_its_job_set_is_named_once_everything_was_seen() {
+    let config = Config::default();
+    for (with_set, queue, count) in [(false, "q", 1), (true, "q", 0), (false, "", 0)] {
+        let mut live = Live::new(&config);
+        let mut value = json!({ "metadata": meta("t", "u-t"), "spec": { "suspend": true } });
+        if !queue.is_empty() {
+            value["metadata"]["labels"] = json!({ "capstan.sh/queue": queue });
+        }
+        live.take(Seen::Applied(Object::Gang(Of::TrainJob, Box::new(value))));
+        if with_set {
+            let pods = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+            let job = json!({ "name": "w", "template": { "spec": { "template": pods } } });
+            let mut set = json!({ "metadata": meta("t", "u-s"),
+                "spec": { "suspend": true, "replicatedJobs": [job] } });
+            set["metadata"]["ownerReferences"] = json!([{ "kind": "TrainJob", "name": "t",
+                "apiVersion": "trainer.kubeflow.org/v1alpha1", "uid": "u-t", "controller": true }]);
+            live.take(Seen::Applied(Object::Gang(Of::JobSet, Box::new(set))));
+        }
+        assert_eq!(said(&mut live), Vec::<String>::new());
+        for kind in Kind::all(&config) {
+            live.take(Seen::Complete(kind));
+        }
+        let said = said(&mut live);
+        let says = "TrainJob ns/t: has no JobSet yet";
+        let named = said.iter().filter(|one| one.starts_with(says)).count();
+        assert_eq!(named, count, "{with_set} {queue}: {said:?}");
+    }
+}
+
+#[test]
+fn a_set_is_whole_until_the_last_that_its_jobs_bring_to_a_good_end() {
+    let template = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+    let spec = json!({ "parallelism": 2, "completions": 10, "template": template });
+    let role = json!({ "name": "w", "template": { "spec": spec } });
+    for (succeeded, failed, least) in [(0, "", 2), (5, "", 2), (8, "", 2), (9, "", 1), (8, "3", 1)]
+    {
+        let mut live = synced(&Config::default());
+        let roles = json!({ "replicatedJobs": [role] });
+        live.take(Seen::Applied(gang(Of::JobSet, "s", roles, json!({}))));
+        let mut of_set = json!({ "metadata": meta("s-w-0", "s-w-0"), "spec": spec,
+            "status": { "succeeded": succeeded, "failedIndexes": failed } });
+        of_set["metadata"]["ownerReferences"] = json!([{ "kind": "JobSet", "name": "s",
+            "apiVersion": "jobset.x-k8s.io/v1alpha2", "uid": "u-s", "controller": true }]);
+        live.take(Seen::Applied(job(of_set)));
+        let inputs = told(&mut live);
+        let set = owner_named(&inputs, "s").expect("told");
+        let said = (set.min_member, set.ended, set.left);
+        assert_eq!(said, (least, succeeded, Some(least)), "{succeeded} {failed}");
+    }
+}
+
+#[test]
+fn a_suspended_owner_whose_pods_are_in_a_group_is_named() {
+    let label = "scheduling.x-k8s.io/pod-group";
+    let told_of = |suspended: bool, grouped: bool, queue: &str| {
+        let labels = if grouped { json!({ (label): "g" }) } else { json!({}) };
+        let pods = json!({ "metadata": { "labels": labels },
+            "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        let spec = json!({ "suspend": suspended, "template": pods });
+        let mut of_job = json!({ "metadata": meta("j", "j"), "spec": spec });
+        let role = json!({ "name": "w", "template": { "spec": { "template": pods } } });
+        let spec = json!({ "suspend": suspended, "replicatedJobs": [role] });
+        let mut set = json!({ "metadata": meta("s", "u-s"), "spec": spec });
+        if !queue.is_empty() {
+            for owner in [&mut of_job, &mut set] {
+                owner["metadata"]["labels"] = json!({ "capstan.sh/queue": queue });
+            }
+        }
+        let mut below = of_job.clone();
+        below["metadata"] = meta("s-w-0", "s-w-0");
+        below["metadata"]["ownerReferences"] = json!([{ "kind": "JobSet", "name": "s",
+            "apiVersion": "jobset.x-k8s.io/v1alpha2", "uid": "u-s", "controller": true }]);
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(Object::Gang(Of::JobSet, Box::new(set))));
+        live.take(Seen::Applied(job(of_job)));
+        live.take(Seen::Applied(job(below)));
+        let said = said(&mut live);
+        let says = "is suspended, and its pods are members of group g,";
+        let named = said.into_iter().filter(|one| one.contains(says));
+        named.filter_map(|one| Some(one.split_once(':')?.0.to_owned())).collect::<Vec<String>>()
+    };
+    assert_eq!(told_of(true, true, "q"), ["Job ns/j", "JobSet ns/s"]);
+    for (suspended, grouped, queue) in [(false, true, "q"), (true, false, "q"), (true, true, "")] {
+        let named = told_of(suspended, grouped, queue);
+        assert_eq!(named, Vec::<String>::new(), "{suspended} {grouped} {queue}");
+    }
+}
+
+#[test]
+fn what_a_template_names_waits_for_nobody_who_is_made_late() {
+    let template = json!({ "metadata": { "labels": { "scheduling.x-k8s.io/pod-group": "g" } },
+        "spec": { "schedulerName": "capstan", "containers": [{}] } });
+    for (policy, least) in [("WaitForWorkersReady", 2), ("AtStartup", 3)] {
+        let roles = json!({ "Launcher": { "template": template },
+            "Worker": { "replicas": 2, "template": template } });
+        let spec = json!({ "launcherCreationPolicy": policy, "mpiReplicaSpecs": roles });
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::PluginsGroup, "g", json!({ "minMember": 3 }), json!({}))));
+        live.take(Seen::Applied(gang(Of::MpiJob, "m", spec, json!({}))));
+        let inputs = told(&mut live);
+        let group = owner_named(&inputs, "m").expect("told").member_of.as_ref().expect("a group");
+        assert_eq!(group.min_member, Some(least), "{policy}");
+    }
+}
+
+#[test]
+fn a_role_of_no_pods_does_not_rank_its_owner() {
+    let role = |name: &str, pods: u32, scheduler: &str, priority: i32| {
+        let spec = json!({ "schedulerName": scheduler, "priority": priority, "containers": [{}] });
+        let job = json!({ "spec": { "template": { "spec": spec } } });
+        json!({ "name": name, "replicas": pods, "template": job })
+    };
+    let told_of = |workers: u32, scheduler: &str, drivers: u32| {
+        let roles = [role("w", workers, scheduler, 3), role("d", drivers, "capstan", 7)];
+        let spec = json!({ "suspend": true, "replicatedJobs": roles });
+        let mut set = json!({ "metadata": meta("s", "u-s"), "spec": spec });
+        set["metadata"]["labels"] = json!({ "capstan.sh/queue": "q" });
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(Object::Gang(Of::JobSet, Box::new(set))));
+        let inputs = told(&mut live);
+        let owner = owner_named(&inputs, "s").expect("told");
+        (owner.ours, owner.priority)
+    };
+    assert_eq!(told_of(2, "capstan", 0), (true, 3));
+    assert_eq!(told_of(2, "capstan", 1), (true, 7));
+    assert_eq!(told_of(0, "capstan", 0), (true, 7));
+    // What has pods is all another's; of the other it has a part only, which waits.
+    assert!(!told_of(2, "other", 0).0);
+    assert!(told_of(2, "other", 1).0);
 }
