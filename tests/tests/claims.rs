@@ -119,8 +119,8 @@ fn a_promise_is_for_no_fewer_than_must_run_together() {
         pods.iter_mut().for_each(|pod| pod.gang.min_member = Some(3));
         pods.into_iter().map(Input::Pod).collect()
     };
-    let changes: [fn(&[PodFacts]) -> Vec<Input>; 3] = [gone, leaves, raised];
-    for change in changes {
+    type Change = fn(&[PodFacts]) -> Vec<Input>;
+    for change in [gone as Change, leaves, raised] {
         let mut engine = taken();
         let mut pods = gang("g", 2, Some(2), &shape(&[(GPU, 4)]), &in_queue(Some("main")));
         pods.iter_mut().for_each(|pod| pod.priority = 100);

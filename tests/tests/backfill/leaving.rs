@@ -85,7 +85,7 @@ fn what_a_victim_leaves_beside_its_preemptor_need_not_be_kept() {
         let shape = shape(&[(GPU, gpus), (DEVICE, 1)]);
         vec![pod(name, &shape, &wishes(Some(minutes), None))]
     };
-    submit(&mut stage, of_device("low", 8, 30));
+    submit(&mut stage, of_priority(of_device("low", 8, 30), 5));
     submit(&mut stage, of_priority(work("big", (5, 4), Some(30)), 5));
     assert_eq!(
         reserved(&stage, "big"),
