@@ -51,11 +51,10 @@ impl Engine {
                 Ok(_) => self.settle_preempt(now, entry, victims, round),
                 Err(late) => self.hold_for_others(entry, *late, round),
             },
-            Verdict::Blocked => {
-                self.hold_back(&entry);
+            waits @ (Verdict::Blocked | Verdict::NoFit) => {
+                entry.verdict = waits;
                 self.wait(entry, round);
             }
-            Verdict::NoFit => self.wait(entry, round),
         }
     }
 
@@ -384,9 +383,6 @@ impl Engine {
 
     /// It will be looked at again once claims of its members have no devices any more.
     fn wait_for_claims(&mut self, mut entry: Entry, round: &mut Round) {
-        if entry.verdict == Verdict::Blocked {
-            self.hold_back(&entry);
-        }
         let reason = entry.choice.reason.take().unwrap_or_else(|| self.quota_reason(&entry));
         (entry.choice.reason, entry.room) = (Some(reason), true);
         entry.choice.next.clear();
@@ -396,6 +392,11 @@ impl Engine {
     /// It does not fit: a strict queue keeps its head, another one tries the next.
     fn wait(&mut self, mut entry: Entry, round: &mut Round) {
         self.reserve(&entry, false);
+        // Only then: what it keeps back counts as if its queue used it, and whose start is reserved
+        // would stand behind where it does.
+        if entry.verdict == Verdict::Blocked {
+            self.hold_back(&entry);
+        }
         let strict = self.strict(entry.queue);
         let goes_on = self.remember_scan(&mut entry, round);
         let reason = entry.choice.reason.take().expect("what does not fit has a reason");
