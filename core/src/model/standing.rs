@@ -243,12 +243,12 @@ impl ClusterState {
     }
 
     fn beyond_told(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let mut users = self.users_of_claims(workload).into_iter();
+        let (claim, pods) = users.find(|(_, users)| *users > USERS_MAX)?;
         let waiting = self.beyond_claims(workload, &self.surplus(workload)).len() as u32;
         if waiting == 0 {
             return None;
         }
-        let mut users = self.users_of_claims(workload).into_iter();
-        let (claim, pods) = users.find(|(_, users)| *users > USERS_MAX)?;
         let then = Some(Box::new(Reason::ClaimOfTooMany { claim: claim.clone(), pods }));
         Some(Reason::Extras { waiting, then })
     }
