@@ -1,7 +1,7 @@
 //! Work that people hold by its Workload: it stops, waits with the reason, and goes on later; and
 //! a queue that is drained.
 
-use capstan_tests::cluster::{GpuNodes, name_of};
+use capstan_tests::cluster::{ControlPlane, GpuNodes, name_of};
 use serde_json::{Value, json};
 
 use crate::scene::{self, Job, bare_gang, cluster, led, running, submit, wait_for};
@@ -60,6 +60,17 @@ fn a_workload_that_is_deactivated_stops_and_goes_on_when_it_is_active_again() {
     wait_for(&cluster, "pods", "it runs again", runs);
 }
 
+/// Work that comes later runs, and no pod of the held gang is bound.
+fn duo_stays_held(cluster: &ControlPlane) {
+    submit(cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "other", 4) }]);
+    wait_for(cluster, "pods", "another runs", |pods| {
+        running(pods, |name| name.starts_with("other-")) == 4
+    });
+    let pods = cluster.list("pods").expect("pods");
+    let bound = |it: &&Value| name_of(it).starts_with("duo-") && !it["spec"]["nodeName"].is_null();
+    assert_eq!(pods.iter().filter(bound).count(), 0, "it stays held");
+}
+
 #[test]
 fn a_gang_without_an_owner_stays_held_when_all_its_pods_are_replaced() {
     let (cluster, _capstan) = led(&GpuNodes::new("h100", 1));
@@ -88,13 +99,7 @@ fn a_gang_without_an_owner_stays_held_when_all_its_pods_are_replaced() {
     scene::create(&cluster, bare_gang("duo", 2));
     // There is room, and somebody else takes a part of it.
     cluster.kubectl(&["delete", "job", "first"]).expect("deleted");
-    submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "second", 4) }]);
-    wait_for(&cluster, "pods", "another runs", |pods| {
-        running(pods, |name| name.starts_with("second-")) == 4
-    });
-    let pods = cluster.list("pods").expect("pods");
-    let bound = |it: &&Value| name_of(it).starts_with("duo-") && !it["spec"]["nodeName"].is_null();
-    assert_eq!(pods.iter().filter(bound).count(), 0, "it stays held");
+    duo_stays_held(&cluster);
     let after = wait_for(&cluster, "workloads.capstan.sh", "it says so", held);
     assert_eq!(uid(&after), uid(&before), "by the same object");
 }
@@ -115,13 +120,7 @@ fn a_gang_without_an_owner_that_is_held_while_it_runs_stays_so_when_its_pods_are
         state == "Queued" && reason.contains("spec.active: false")
     });
     assert_eq!(after[0]["metadata"]["uid"], before[0]["metadata"]["uid"], "by the same object");
-    submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "other", 4) }]);
-    wait_for(&cluster, "pods", "another runs", |pods| {
-        running(pods, |name| name.starts_with("other-")) == 4
-    });
-    let pods = cluster.list("pods").expect("pods");
-    let bound = |it: &&Value| name_of(it).starts_with("duo-") && !it["spec"]["nodeName"].is_null();
-    assert_eq!(pods.iter().filter(bound).count(), 0, "it stays held");
+    duo_stays_held(&cluster);
 }
 
 #[test]
