@@ -35,7 +35,16 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
         if let Ok(object) = serde_json::from_str(text.get()) {
             return Ok(Lenient::Read(object));
         }
-        let mut value: Value = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let mut value: Value = match serde_json::from_str(text.get()) {
+            Ok(value) => value,
+            // Nested too deep, say. Lines and columns are those of the wire, and nobody's business.
+            Err(error) => {
+                let meta = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+                let problem = error.to_string();
+                let problem = problem.split(" at line ").next().unwrap_or_default();
+                return Ok(Lenient::Broken(meta, ".".into(), format!("cannot be read: {problem}")));
+            }
+        };
         without_nulls(&mut value);
         let meta = OnlyMeta::deserialize(&value).map_err(D::Error::custom)?;
         let (path, problem) = match serde_path_to_error::deserialize::<_, K>(value) {
@@ -128,6 +137,17 @@ mod tests {
         let WatchEvent::Modified(found) = event else { panic!("{event:?}") };
         assert!(brief(&found).starts_with(says));
         assert_eq!(found.meta().resource_version.as_deref(), Some("7"), "the watch goes on");
+    }
+
+    #[test]
+    fn one_that_is_nested_too_deep_hides_no_other() {
+        let deep = format!(r#"{{"deep":{}{},"metadata":"#, "[".repeat(200), "]".repeat(200));
+        let broken =
+            pod("q", "{}").replacen(r#"{"kind":"Pod","apiVersion":"v1","metadata":"#, &deep, 1);
+        let text = format!(r#"{{"metadata":{{}},"items":[{broken},{}]}}"#, pod("r", "\"2\""));
+        let list: ObjectList<Lenient<Pod>> = serde_json::from_str(&text).expect("a list");
+        let found: Vec<String> = list.items.iter().map(brief).collect();
+        assert_eq!(found, ["q: .: cannot be read: recursion limit exceeded", "r"]);
     }
 
     /// As the API server writes lists that have nothing and no `omitempty`.
