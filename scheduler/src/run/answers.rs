@@ -72,9 +72,9 @@ impl Questions {
         })
     }
 
-    /// Finds out of the first so many whose they are, where no engine knows them.
-    pub fn learn(&mut self, most: usize, live: &Live) {
-        for asked in self.waiting.iter_mut().take(most) {
+    /// Finds out of each whose it is what it asks about: an engine of its own is told of ours only.
+    pub fn learn(&mut self, live: &Live) {
+        for asked in &mut self.waiting {
             asked.whose = match &asked.question {
                 Question::Pod(namespace, name, _) => live.says_whose(true, namespace, name),
                 Question::Workload(namespace, name, _) => live.says_whose(false, namespace, name),
@@ -83,10 +83,11 @@ impl Questions {
         }
     }
 
-    /// Answers the first.
-    pub fn answer_one(&mut self, engine: &mut Engine, now: Time) {
+    /// Answers the first. All pods are looked through only for what the engine does not know.
+    pub fn answer_one(&mut self, engine: &mut Engine, live: &Live, now: Time) {
+        let says = |of_pod, namespace: &str, name: &str| live.says_whose(of_pod, namespace, name);
         if let Some(asked) = self.waiting.pop_front() {
-            answer(engine, now, asked);
+            answer(engine, now, asked.question, says);
         }
     }
 
@@ -112,7 +113,9 @@ impl Questions {
                 // What is decided here is carried out by nobody.
                 false => drop(engine.step(now, told)),
             }
-            asked.into_iter().for_each(|asked| answer(&mut engine, now, asked));
+            for Asked { question, whose, .. } in asked {
+                answer(&mut engine, now, question, |_, _, _| whose);
+            }
         });
         match begun {
             Ok(thread) => self.apart = Some(thread),
@@ -126,22 +129,28 @@ impl Questions {
     }
 }
 
-/// Answers who still waits.
-fn answer(engine: &mut Engine, now: Time, asked: Asked) {
-    if asked.question.in_vain() {
+/// Answers who still waits; of what the engine does not know that which `says` tells.
+fn answer(
+    engine: &mut Engine,
+    now: Time,
+    question: Question,
+    says: impl FnOnce(bool, &str, &str) -> Option<String>,
+) {
+    if question.in_vain() {
         return;
     }
-    let whose = asked.whose;
     // Who asked may have gone; nobody else wants the answer.
-    match asked.question {
+    match question {
         Question::Pod(namespace, name, to) => {
             let found = engine.explain_pod(&namespace, &name);
-            drop(to.send(found.map(|explanation| explained(explanation, now)).ok_or(whose)));
+            let found = found.map(|explanation| explained(explanation, now));
+            drop(to.send(found.ok_or_else(|| says(true, &namespace, &name))));
         }
         Question::Workload(namespace, name, to) => {
             let find = |name: Text| engine.explain_workload(now, &namespace, &name);
             let found = gangs::names_of(&name).find_map(find);
-            drop(to.send(found.map(|explanation| explained(explanation, now)).ok_or(whose)));
+            let found = found.map(|explanation| explained(explanation, now));
+            drop(to.send(found.ok_or_else(|| says(false, &namespace, &name))));
         }
         Question::Line(None, name, to) => {
             drop(to.send(engine.line_of_cluster_queue(&name)));

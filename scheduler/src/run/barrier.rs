@@ -332,6 +332,14 @@ mod tests {
         Barrier::new(marks_of_old(), Duration::ZERO, now)
     }
 
+    /// Pods and Jobs were seen beyond their marks.
+    fn caught_up(now: Instant) -> Progress {
+        let mut progress = Progress::default();
+        progress.note(&Seen::Applied(pod(105)), now);
+        progress.note(&Seen::Applied(job(105)), now);
+        progress
+    }
+
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
@@ -349,9 +357,7 @@ mod tests {
     fn claims_slices_and_classes_are_waited_for_where_they_are_served() {
         let now = Instant::now();
         for of in [DeviceKind::Claim, DeviceKind::Slice, DeviceKind::Class] {
-            let mut progress = Progress::default();
-            progress.note(&Seen::Applied(pod(105)), now);
-            progress.note(&Seen::Applied(job(105)), now);
+            let progress = caught_up(now);
             assert_eq!(barrier(now).passage(&progress, now), Passage::Free, "not served");
             let mut marks = marks_of_old();
             marks.insert(Kind::Devices(of), Some(100));
@@ -361,9 +367,7 @@ mod tests {
         let mut marks = marks_of_old();
         marks.insert(Kind::Devices(DeviceKind::Claim), Some(100));
         let barrier = Barrier::new(marks, Duration::ZERO, now);
-        let mut progress = Progress::default();
-        progress.note(&Seen::Applied(pod(105)), now);
-        progress.note(&Seen::Applied(job(105)), now);
+        let mut progress = caught_up(now);
         progress.note(&Seen::Applied(claim(99)), now);
         assert_eq!(barrier.passage(&progress, now), Passage::Until(now + QUIET));
         progress.note(&Seen::Applied(claim(100)), now);
@@ -380,9 +384,7 @@ mod tests {
         let mut marks = marks_of_old();
         marks.insert(Kind::Gang(Owner::JobSet), Some(100));
         let barrier = Barrier::new(marks, Duration::ZERO, now);
-        let mut progress = Progress::default();
-        progress.note(&Seen::Applied(pod(105)), now);
-        progress.note(&Seen::Applied(job(105)), now);
+        let mut progress = caught_up(now);
         let owner = |version: u64| {
             let meta = json!({ "name": "s", "resourceVersion": version.to_string() });
             Object::Gang(Owner::JobSet, Box::new(json!({ "metadata": meta })))

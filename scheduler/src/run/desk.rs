@@ -397,13 +397,10 @@ impl Desk {
         }
         let at = Instant::now();
         match self.phase {
-            Phase::Leading => {
-                self.questions.learn(1, &self.live);
-                self.questions.answer_one(&mut self.engine, now);
-            }
+            Phase::Leading => self.questions.answer_one(&mut self.engine, &self.live, now),
             Phase::Standby if self.barrier.is_some() || !self.questions.may_go_apart(at) => {}
             Phase::Standby => {
-                self.questions.learn(usize::MAX, &self.live);
+                self.questions.learn(&self.live);
                 let told = (now, self.everything(now));
                 self.questions.go_apart(at, at.elapsed(), told);
             }
