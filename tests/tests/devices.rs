@@ -193,16 +193,27 @@ fn a_shared_claim_that_no_node_has_room_beside_keeps_the_gang_waiting() {
     engine.recount();
 }
 
+/// A node with room for many users of these claims, and a device for each.
+fn of_many(claims: &[&str]) -> Vec<Input> {
+    let node = Input::Node(facts::node("b", &[("cpu", 1_000_000), ("pods", 1_000)]).into());
+    let claims = claims.iter().map(|name| Input::ResourceClaim(claim(name, false)));
+    [namespace(), node, slice("b", &["x", "y"])].into_iter().chain(claims).collect()
+}
+
 #[test]
 fn more_users_than_a_claim_can_have_never_start_together() {
-    let node = Input::Node(facts::node("b", &[("cpu", 1_000_000), ("pods", 1_000)]).into());
-    let ground = [namespace(), node, slice("b", &["x"]), Input::ResourceClaim(claim("c", false))];
     // As many as there are, how many must run together, and how many wait because of that.
-    for (made, least, too_many) in [(256, 256, 0), (257, 257, 257), (257, 256, 0), (300, 290, 300)]
-    {
+    let one = [(256, 256, 0), (257, 257, 257), (257, 256, 0), (300, 290, 300)];
+    let of_two = [(600, 512, 0), (600, 513, 300)];
+    let of_one = one.map(|case| (&["c"][..], case));
+    for (claims, case) in of_one.into_iter().chain(of_two.map(|case| (&["c", "d"][..], case))) {
+        let (made, least, too_many): (usize, u32, u32) = case;
         let mut engine = Engine::new();
-        let one = |at| devices::member(&format!("p{at}"), least, PodClaim::Named(key("c")), "c");
-        let facts = ground.iter().cloned().chain((0..made).map(|at| Input::Pod(one(at))));
+        let one = |at| {
+            let name = claims[at * claims.len() / made];
+            devices::member(&format!("p{at}"), least, PodClaim::Named(key(name)), name)
+        };
+        let facts = of_many(claims).into_iter().chain((0..made).map(|at| Input::Pod(one(at))));
         let output = engine.step(Time(1), facts.collect());
         let reason = Reason::ClaimOfTooMany { claim: text("c"), pods: too_many };
         let told = view(&engine, "g").reason;
@@ -217,12 +228,10 @@ fn more_users_than_a_claim_can_have_never_start_together() {
 #[test]
 fn an_elastic_gang_has_as_many_members_as_a_claim_can_have_users() {
     let mut engine = Engine::new();
-    let node = Input::Node(facts::node("b", &[("cpu", 1_000_000), ("pods", 1_000)]).into());
-    let ground = [namespace(), node, slice("b", &["x"]), Input::ResourceClaim(claim("c", false))];
     let one = |at| devices::member(&format!("p{at}"), 2, PodClaim::Named(key("c")), "c");
     let members: Vec<PodFacts> = (0..258).map(one).collect();
     let pods = members.iter().cloned().map(Input::Pod);
-    let first = engine.step(Time(1), ground.into_iter().chain(pods).collect());
+    let first = engine.step(Time(1), of_many(&["c"]).into_iter().chain(pods).collect());
     assert_eq!(granted(&first).len(), 256);
     let second = engine.step(Time(2), answers(&first, &EffectResult::Done));
     assert_eq!(binds(&second).len(), 256);

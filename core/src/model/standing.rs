@@ -168,7 +168,8 @@ impl ClusterState {
         })
     }
 
-    /// A claim on devices that more members use than can, without all of whom too few could run.
+    /// A claim on devices that more members use than can, without all of whom, and of those that are
+    /// too many for other claims, too few could run.
     fn claim_of_too_many(&self, workload: WorkloadIdx) -> Option<Reason> {
         let entry = &self.workloads[workload];
         if entry.min_member <= USERS_MAX {
@@ -176,11 +177,17 @@ impl ClusterState {
         }
         let users = self.users_of_claims(workload);
         let all: u32 = entry.sets.iter().map(|set| set.count).sum();
-        let too_many = |(_, users): &(&Text, u32)| {
-            *users > USERS_MAX && all - users + USERS_MAX < entry.min_member
-        };
-        let (claim, pods) = users.into_iter().find(too_many)?;
-        Some(Reason::ClaimOfTooMany { claim: claim.clone(), pods })
+        let too_many = |users: u32| users > USERS_MAX;
+        let alone = |users: u32| too_many(users) && all - users + USERS_MAX < entry.min_member;
+        let found = users.iter().find(|(_, users)| alone(**users)).or_else(|| {
+            let claim = users.iter().find(|(_, users)| too_many(**users))?;
+            let off = self.surplus(workload);
+            let could = all.saturating_sub(off.len() as u32);
+            let beyond = self.beyond_claims(workload, &off).len() as u32;
+            let least = entry.min_member;
+            (could >= least && could.saturating_sub(beyond) < least).then_some(claim)
+        });
+        found.map(|(claim, pods)| Reason::ClaimOfTooMany { claim: (*claim).clone(), pods: *pods })
     }
 
     /// How many members of a workload use each claim on devices that several may use.
