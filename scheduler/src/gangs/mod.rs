@@ -225,6 +225,11 @@ pub fn finished(kind: Kind, part: Part<'_>) -> Option<OwnerEnd> {
     match (kind, stated) {
         (_, Some("Complete" | "Completed")) => Some(OwnerEnd::Succeeded),
         (_, Some("Failed")) => Some(OwnerEnd::Failed(None)),
+        // What is not valid is begun by nobody, unless it was valid and has a cluster.
+        (Kind::RayJob, Some(why @ "ValidationFailed")) => {
+            let cluster = part.at("status.rayClusterName").as_str().unwrap_or_default();
+            cluster.is_empty().then(|| OwnerEnd::Failed(Some(why.into())))
+        }
         (Kind::JobSet, _) => ended(part, "Completed", "Failed"),
         (Kind::TrainJob, _) => ended(part, "Complete", "Failed"),
         (Kind::RayJob | Kind::RayCluster, _) => None,

@@ -193,6 +193,7 @@ async fn owners_of_other_projects_that_have_ended_are_let_be() {
         (Kind::TrainJob, json!({ "conditions": [{ "type": "Complete", "status": "True" }] })),
         (Kind::TfJob, json!({ "conditions": [{ "type": "Failed", "status": "True" }] })),
         (Kind::RayJob, json!({ "jobDeploymentStatus": "Complete" })),
+        (Kind::RayJob, json!({ "jobDeploymentStatus": "ValidationFailed" })),
     ];
     for (kind, status) in ended {
         let mut object = of_others(kind, kind.row().versions[0]);
