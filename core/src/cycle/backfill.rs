@@ -370,7 +370,7 @@ impl Engine {
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
-        victims.iter().for_each(|victim| _ = txn.remove_workload(victim.workload));
+        txn.remove_workloads(victims.iter().map(|victim| victim.workload));
         kept.count(&mut txn, true);
         let placed = place_in(&mut txn, entry, assignment, profile, topology).is_ok();
         kept.count(&mut txn, false);

@@ -113,9 +113,7 @@ impl Engine {
         let profile = self.profile(queue);
         let mut txn = Txn::begin(&mut self.state);
         txn.count_steps(search.steps);
-        for gone in search.premise.gone {
-            txn.remove_workload(*gone);
-        }
+        txn.remove_workloads(search.premise.gone.iter().copied());
         let (mut found, mut ended) = (Ways::new(), None);
         for flavors in choices {
             let sets = search.sets.iter().zip(&flavors);

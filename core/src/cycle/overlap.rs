@@ -229,7 +229,7 @@ impl Engine {
         let profile = self.profile(entry.queue);
         let of_all = self.assignment_for(&most, assignment.at);
         let mut txn = Txn::begin(&mut self.state);
-        leave.iter().for_each(|workload| _ = txn.remove_workload(*workload));
+        txn.remove_workloads(leave.iter().copied());
         let all = asks(&mut txn, &most, profile);
         let own = asks(&mut txn, entry, profile);
         let pays = !Purse::of(txn.state(), entry.queue, &own).is_empty();

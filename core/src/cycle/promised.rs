@@ -432,9 +432,7 @@ impl Engine {
         let profile = self.profile(queue);
         let topology = self.topology_ask(queue, workload).ok()?;
         let mut txn = Txn::begin(&mut self.state);
-        for gone in gone.unwrap_or_default() {
-            txn.remove_workload(*gone);
-        }
+        txn.remove_workloads(gone.unwrap_or_default().iter().copied());
         txn.vacate(workload);
         txn.assign(workload, Some(assignment.clone()));
         let members = members.iter().copied();

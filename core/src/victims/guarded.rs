@@ -54,7 +54,7 @@ impl Search<'_> {
             return Ok(self.victims(&removed));
         }
         txn.rollback_to(start);
-        victims.iter().for_each(|victim| _ = txn.remove_workload(victim.workload));
+        txn.remove_workloads(victims.iter().map(|victim| victim.workload));
         Ok(victims)
     }
 }

@@ -139,26 +139,22 @@ impl Together {
         (counted, left)
     }
 
-    /// What all claims draw, as things are in a transaction, of everything that one victim
-    /// holds or held: from it and from the others.
-    pub fn drawn_with(&self, state: &ClusterState, victim: WorkloadIdx) -> Drawn {
-        let room = self.stake_of(victim).room.iter().map(|(key, _)| {
+    /// What all claims draw, as things are in a transaction, of everything that some victims hold
+    /// or held: from them and from the others.
+    pub fn drawn_with(&self, state: &ClusterState, victims: &[WorkloadIdx]) -> Drawn {
+        let room = self.keys(victims, |stake| &stake.room).into_iter().map(|key| {
             let mut drawn = 0;
-            self.drawn(
-                state,
-                *key,
-                |stake| &stake.room,
-                |_, amount| resources::add(&mut drawn, amount),
-            );
-            (*key, drawn)
+            let add = |_, amount| resources::add(&mut drawn, amount);
+            self.drawn(state, key, |stake| &stake.room, add);
+            (key, drawn)
         });
-        Drawn { room: room.collect(), quota: self.quota_drawn_with(state, victim) }
+        Drawn { room: room.collect(), quota: self.quota_drawn_with(state, victims) }
     }
 
     /// The same of quota alone.
-    pub fn quota_drawn_with(&self, state: &ClusterState, victim: WorkloadIdx) -> DrawnQuota {
+    pub fn quota_drawn_with(&self, state: &ClusterState, victims: &[WorkloadIdx]) -> DrawnQuota {
         let mut quota = DrawnQuota::new();
-        for &(fr, _) in &self.stake_of(victim).quota {
+        for fr in self.keys(victims, |stake| &stake.quota) {
             self.drawn(
                 state,
                 fr,
@@ -173,6 +169,21 @@ impl Together {
             );
         }
         quota
+    }
+
+    /// What these victims have a stake in, each key once, in order.
+    fn keys<K: Copy + Ord>(
+        &self,
+        victims: &[WorkloadIdx],
+        of: impl Fn(&Stake) -> &[(K, i64)],
+    ) -> Vec<K> {
+        let stakes = victims.iter().flat_map(|victim| of(self.stake_of(*victim)));
+        let mut keys: Vec<K> = stakes.map(|(key, _)| *key).collect();
+        if victims.len() > 1 {
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        keys
     }
 
     fn stake_of(&self, victim: WorkloadIdx) -> &Stake {

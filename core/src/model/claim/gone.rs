@@ -15,8 +15,11 @@
 //! Both go back by the log, in reverse order. A recount reckons the same function anew, with what
 //! victims that have not left hold by then.
 
+use std::sync::Arc;
+
 use capstan_topology::NodeIdx;
 
+use crate::model::claim::draw::Together;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
@@ -64,13 +67,8 @@ impl Txn<'_> {
     /// As if a victim were gone: its members leave, and claims that name it count its room.
     /// Returns what it held.
     pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Holding {
-        let place = |pod: &PodIdx| Some((*pod, self.state().pods[*pod].place?));
-        let members = self.state().workloads[victim].members.iter();
-        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(place).collect();
-        let drawn_on = self.keeping_claims(victim, |txn| {
-            places.iter().for_each(|(pod, _)| txn.remove(*pod));
-            txn.leave(victim, true)
-        });
+        let (places, drawn_on) = self
+            .keeping_claims(victim, |txn| (txn.take_places(victim), txn.leave(victim, true)));
         Holding { places, vacancies: self.vacate(victim), drawn_on }
     }
 
@@ -109,13 +107,61 @@ impl Txn<'_> {
         self.check_claims();
     }
 
+    /// As if all of these were gone, as by [`Txn::remove_workload`]: what claims draw of them is
+    /// told once for all that claims draw on together.
+    pub fn remove_workloads(&mut self, victims: impl IntoIterator<Item = WorkloadIdx>) {
+        let mut drawn_on: Vec<(Arc<Together>, Vec<WorkloadIdx>)> = Vec::new();
+        for victim in victims {
+            let Some(together) = self.state().claims.drawing_on(victim) else {
+                self.remove_workload(victim);
+                continue;
+            };
+            match drawn_on.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &together)) {
+                Some((_, named)) => named.push(victim),
+                None => drawn_on.push((together, vec![victim])),
+            }
+        }
+        for (together, named) in drawn_on {
+            self.keeping_draws(&together, &named, |txn| {
+                for victim in &named {
+                    txn.take_places(*victim);
+                    txn.leave(*victim, true);
+                }
+            });
+            for victim in named {
+                self.vacate(victim);
+            }
+        }
+    }
+
+    /// Members of a workload leave the nodes that they are on; where those were.
+    fn take_places(&mut self, workload: WorkloadIdx) -> Vec<(PodIdx, NodeIdx)> {
+        let place = |pod: &PodIdx| Some((*pod, self.state().pods[*pod].place?));
+        let members = self.state().workloads[workload].members.iter();
+        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(place).collect();
+        places.iter().for_each(|(pod, _)| self.remove(*pod));
+        places
+    }
+
     /// Changes a victim's holdings and lets the claims that depend on it follow: what they count
     /// on the nodes where it is, and of quota.
     fn keeping_claims<T>(&mut self, victim: WorkloadIdx, change: impl FnOnce(&mut Self) -> T) -> T {
-        let Some(together) = self.state().claims.drawing_on(victim) else { return change(self) };
-        let before = together.drawn_with(self.state(), victim);
+        match self.state().claims.drawing_on(victim) {
+            Some(together) => self.keeping_draws(&together, &[victim], change),
+            None => change(self),
+        }
+    }
+
+    /// The same for several victims, on whom the same claims draw.
+    fn keeping_draws<T>(
+        &mut self,
+        together: &Together,
+        victims: &[WorkloadIdx],
+        change: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let before = together.drawn_with(self.state(), victims);
         let changed = change(self);
-        let after = together.drawn_with(self.state(), victim);
+        let after = together.drawn_with(self.state(), victims);
         // What claims draw counts for them no longer, and in the victims' queues for nobody.
         for (sign, drawn) in [(1, before), (-1, after)] {
             for ((node, resource), amount) in drawn.room {
@@ -164,9 +210,9 @@ impl Txn<'_> {
         change: impl FnOnce(&mut Self) -> T,
     ) -> T {
         let Some(together) = self.state().claims.drawing_on(victim) else { return change(self) };
-        let before = together.quota_drawn_with(self.state(), victim);
+        let before = together.quota_drawn_with(self.state(), &[victim]);
         let changed = change(self);
-        let after = together.quota_drawn_with(self.state(), victim);
+        let after = together.quota_drawn_with(self.state(), &[victim]);
         for (sign, drawn) in [(1, before), (-1, after)] {
             for ((queue, fr), amount) in drawn {
                 self.claim_quota(queue, fr, sign * amount);
