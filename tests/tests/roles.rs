@@ -8,8 +8,9 @@ use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{Input, OwnerFacts, OwnerPodSet, PodFacts, Replica, Roles, Text};
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, gang, in_queue, job, pods_of, shape, text};
-use capstan_tests::hand::{answer, binds, bound, gpu_node, is_bind, one_queue, view};
+use capstan_tests::facts::{GPU, gang, in_queue, job, node, pods_of, shape, text};
+use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, is_bind, one_queue, view};
+use proptest::prelude::*;
 
 const NOW: Time = Time(1_000_000);
 
@@ -313,4 +314,132 @@ fn nobody_takes_the_place_that_is_kept_for_another_role() {
     bound.sort();
     assert_eq!(bound, ["g-0", "g-1", "g-2"]);
     engine.recount();
+}
+
+/// Resources that members of one role ask beside others that ask more of one.
+const KINDS: [&str; 3] = ["x", "y", "z"];
+
+/// Members of roles "a" and "b", one after the other: of which role, what, and how much of it.
+fn mixed(
+    members: &[(usize, usize, i64)],
+    least: [u32; 2],
+    more: u32,
+    queue: Option<&str>,
+) -> Vec<PodFacts> {
+    let names = ["a", "b"];
+    let of_roles: Arc<BTreeMap<Text, u32>> =
+        Arc::new(names.iter().zip(least).map(|(name, least)| (text(*name), least)).collect());
+    let member = |(at, (role, kind, amount)): (usize, &(usize, usize, i64))| {
+        let shape = shape(&[(KINDS[*kind], *amount)]);
+        let wishes = in_queue(queue);
+        let mut member =
+            gang("g", 1, Some(least.iter().sum::<u32>() + more), &shape, &wishes).remove(0);
+        let name: Text = text(format!("g-{at}"));
+        (member.uid, member.name) = (name.clone(), name);
+        let (own, least) = (Some(text(names[*role])), of_roles.clone());
+        member.gang.roles = Some(Arc::new(Roles { own, least, replica: None }));
+        member
+    };
+    members.iter().enumerate().map(member).collect()
+}
+
+/// A node for each kind.
+fn kinds(amounts: [i64; 3]) -> Engine {
+    let mut engine = Engine::new();
+    let nodes = KINDS.iter().zip(amounts).map(|(kind, amount)| {
+        let (of_kind, pods) = ((*kind, amount), ("pods", 99));
+        Input::Node(node(&format!("n-{kind}"), &[of_kind, pods]))
+    });
+    engine.step(NOW, nodes.collect());
+    engine
+}
+
+#[test]
+fn others_of_a_role_begin_where_the_first_find_no_place() {
+    // The first worker asks what no node has, the second more than there is.
+    let members = [(0, 2, 1), (0, 0, 3), (0, 0, 2), (0, 1, 1), (1, 1, 1)];
+    let mut engine = kinds([2, 2, 0]);
+    assert_eq!(names(&fed(&mut engine, &mixed(&members, [2, 1], 0, None))), ["g-2", "g-3", "g-4"]);
+    engine.recount();
+    // One more of whatever role: there is none.
+    let mut engine = kinds([2, 2, 0]);
+    assert_eq!(names(&fed(&mut engine, &mixed(&members, [2, 1], 1, None))), [""; 0]);
+    let mut engine = kinds([2, 3, 1]);
+    let output = fed(&mut engine, &mixed(&members, [2, 1], 1, None));
+    assert_eq!(names(&output), ["g-0", "g-2", "g-3", "g-4"]);
+    engine.recount();
+}
+
+#[test]
+fn so_many_of_each_begin_as_there_is_room_for() {
+    let members: Vec<_> = (0..80).map(|at| (0, usize::from(at >= 40), 1)).chain([(1, 0, 1)]).collect();
+    let mut engine = kinds([24, 18, 0]);
+    let output = fed(&mut engine, &mixed(&members, [41, 1], 0, None));
+    let first = (0..23).chain(40..58).chain([80]).map(|at| format!("g-{at}"));
+    let (mut expected, mut begun) = (first.collect::<Vec<_>>(), names(&output));
+    (expected.sort(), begun.sort());
+    assert_eq!(begun, expected);
+    engine.recount();
+}
+
+#[test]
+fn who_waits_for_victims_begins_with_whom_they_make_room_for() {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(64);
+    facts.extend([gpu_node("n", 2)]);
+    engine.step(NOW, facts);
+    let mut low = gang("low", 1, None, &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    low[0].priority = -1;
+    let runs = fed(&mut engine, &low);
+    done(&mut engine, &runs, &low);
+    // Three of a role, of whom two begin: the first asks more than any node has.
+    let mut crew = of_role("g", ("a", 1, 4), &[("a", 2)]);
+    let mut small = of_role("g", ("a", 2, 1), &[("a", 2)]);
+    for (at, member) in small.iter_mut().enumerate() {
+        let name: Text = text(format!("g-small-{at}"));
+        (member.uid, member.name) = (name.clone(), name);
+    }
+    crew.append(&mut small);
+    let output = fed(&mut engine, &crew);
+    assert_eq!(evicted(&output).len(), 1, "{:?}", view(&engine, "g").reason);
+    let output = engine.step(NOW, vec![Input::PodGone(low[0].uid.clone())]);
+    assert_eq!(names(&output), ["g-small-0", "g-small-1"]);
+    engine.recount();
+}
+
+proptest! {
+    #[test]
+    fn a_gang_with_roles_begins_wherever_some_of_its_members_can(
+        members in prop::collection::vec((0..2_usize, 0..3_usize, 1..4_i64), 2..8),
+        least in [0..3_u32, 0..3],
+        more in 0..2_u32,
+        amounts in [0..5_i64, 0..5, 0..5],
+    ) {
+        let all = mixed(&members, least, more, None);
+        let number = least[0] + least[1] + more;
+        let suits = |chosen: u32| {
+            let of = |role: usize| {
+                let chosen = members.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1);
+                chosen.filter(|(_, member)| member.0 == role).count() as u32
+            };
+            let mut used = [0; 3];
+            for (_, (_, kind, amount)) in
+                members.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1)
+            {
+                used[*kind] += amount;
+            }
+            let fits = used.iter().zip(amounts).all(|(used, amount)| *used <= amount);
+            chosen.count_ones() == number && of(0) >= least[0] && of(1) >= least[1] && fits
+        };
+        let possible = number > 0 && (0..1_u32 << members.len()).any(suits);
+        let mut engine = kinds(amounts);
+        let begun = names(&fed(&mut engine, &all));
+        engine.recount();
+        let chosen = begun.iter().map(|name| 1 << name[2..].parse::<u32>().expect("a number"));
+        let chosen: u32 = chosen.sum();
+        if number > 0 {
+            prop_assert_eq!(possible, !begun.is_empty());
+        }
+        prop_assert!(begun.is_empty() || number == 0 || suits(chosen), "{:?}", begun);
+    }
 }

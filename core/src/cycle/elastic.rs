@@ -64,7 +64,7 @@ const TRIES_WIDE: u32 = 48;
 const TRIES_WIDE_KEPT: u32 = 16;
 
 /// All choices of two flavors for five shapes.
-const COMBINATIONS_WIDE: u32 = 32;
+pub(super) const COMBINATIONS_WIDE: u32 = 32;
 
 /// Gangs up to so many members are looked at whether others of them are more: a few are often told
 /// apart by what they need, and a search of so many ends.
@@ -356,7 +356,7 @@ impl Engine {
     }
 
     /// The first nomination of a scan of flavors that `fits` accepts, else the first of all.
-    fn scan_fewer(
+    pub(super) fn scan_fewer(
         &mut self,
         (queue, workload): Head,
         sets: &[SetDemand],

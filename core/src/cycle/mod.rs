@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
 use crate::engine::waiting::in_turn::Stir;
-use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::quota::flavors::{Choice, SetDemand};
 use crate::time::Time;
 use crate::victims::Victim;
@@ -41,6 +41,7 @@ mod joining;
 mod kept_back;
 mod left_out;
 mod nominate;
+mod of_roles;
 mod overlap;
 mod parts;
 mod preemptions;
@@ -69,6 +70,8 @@ pub(crate) struct Entry {
     pub verdict: Verdict,
     /// With more room on nodes something else might have been found.
     pub room: bool,
+    /// Members that do not begin, where others do than those who stand first (`of_roles`).
+    pub later: Option<BTreeSet<PodIdx>>,
 }
 
 /// What nomination found.

@@ -85,7 +85,8 @@ impl Engine {
         let start = self.scan_start(queue, workload).to_vec();
         let look = Look { start: &start, combinations: COMBINATIONS_MAX, premise };
         if least == asked {
-            return self.try_sets(queue, workload, sets, topology, look);
+            let whole = self.try_sets(queue, workload, sets, topology, look);
+            return self.others_of_roles(whole, (topology, premise));
         }
         let whole = self.try_sets(queue, workload, sets.clone(), topology, look);
         let stops = matches!(whole.verdict, Verdict::Preempt(_));
@@ -290,14 +291,12 @@ impl Engine {
     ) -> Entry {
         let profile = self.profile(queue);
         let mut txn = Txn::begin(&mut self.state);
-        for gone in look.premise.gone {
-            txn.remove_workload(*gone);
-        }
+        txn.remove_workloads(look.premise.gone.iter().copied());
         let attempt = Attempt { workload, queue, sets: &sets, topology, profile, look };
         let (mut choice, verdict) = attempt.outcome(&mut txn);
         attempt.split_amounts(txn.state(), &mut choice);
         let room = choice.room || choice.reason.as_ref().is_some_and(wants_room);
-        Entry { workload, queue, sets, choice, verdict, room }
+        Entry { workload, queue, sets, choice, verdict, room, later: None }
     }
 
     /// Where the flavor scan of a workload goes on, if its memory still holds.
@@ -325,7 +324,7 @@ fn refused(
     let mut choice = Choice::without_queue(sets.len());
     let room = wants_room(&reason);
     (choice.mode, choice.reason) = (Mode::NoFit, Some(reason));
-    Entry { workload, queue, sets, choice, verdict: Verdict::NoFit, room }
+    Entry { workload, queue, sets, choice, verdict: Verdict::NoFit, room, later: None }
 }
 
 /// Whether room on nodes is part of why something waits.

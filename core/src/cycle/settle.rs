@@ -12,7 +12,7 @@ use crate::explain::reason::Reason;
 use crate::model::claim::Places;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
-use crate::model::state::Held;
+use crate::model::state::{ClusterState, Held};
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
@@ -25,8 +25,16 @@ use crate::victims::{self, Victim};
 impl Engine {
     /// Does what was nominated, if it still holds.
     pub(crate) fn settle(&mut self, now: Time, entry: Entry, round: &mut Round) {
-        let passed = self.state.pass_nominated(entry.workload);
+        let workload = entry.workload;
+        let passed = self.state.pass_nominated(workload);
+        let others = entry.later.as_ref().map(|later| self.state.begin_without(workload, later));
         self.settle_one(now, entry, round);
+        let holds = |state: &ClusterState| {
+            state.workloads[workload].assignment.is_some() || state.claims.get(workload).is_some()
+        };
+        if let Some(later) = others.filter(|_| !holds(&self.state)) {
+            self.state.begin_without(workload, &later);
+        }
         self.state.restore_nominated(passed);
     }
 
@@ -183,7 +191,7 @@ impl Engine {
         leave: &[WorkloadIdx],
     ) -> Option<Places> {
         self.plan_without(entry, assignment, |txn| {
-            leave.iter().for_each(|workload| _ = txn.remove_workload(*workload));
+            txn.remove_workloads(leave.iter().copied());
         })
     }
 
@@ -311,9 +319,7 @@ impl Engine {
         victims: &[Victim],
     ) -> Vec<i64> {
         let mut txn = Txn::begin(&mut self.state);
-        for victim in victims {
-            txn.remove_workload(victim.workload);
-        }
+        txn.remove_workloads(victims.iter().map(|victim| victim.workload));
         let quota = &txn.state().quota;
         let node = quota.queue(queue).node.expect("only existing queues have heads");
         usage.iter().map(|(fr, _)| quota.tree.available(node, *fr)).collect()

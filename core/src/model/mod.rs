@@ -29,7 +29,7 @@ pub mod lookup;
 mod nominated;
 pub mod pod;
 mod replicas;
-mod roles;
+pub(crate) mod roles;
 pub mod room;
 pub mod standing;
 pub mod state;

@@ -7,7 +7,9 @@
 //! of each role those that the role lacks, the first in the order of members, then the first of
 //! all others; of members that are of use only together whole replicas before parts of them
 //! ([`replicas`](super::replicas)). None of them can be left out, so whatever is chosen among them
-//! breaks no role. The others are extra members, as any that come late. A gang that lost members of
+//! breaks no role. Where members of a role look different, and those that stand first find no
+//! places, others of them may begin in their stead ([`Choices`], searched by `cycle::of_roles`). Who
+//! does not begin is an extra member, as any that comes late. A gang that lost members of
 //! a role which is below its own minimum by that is below its minimum whatever else of it runs:
 //! what runs and what its roles lack must run together. Members that are being deleted are lost
 //! already: whoever stands in for them is chosen without them.
@@ -18,42 +20,64 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::explain::reason::Reason;
-use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{GangKey, Roles, Text};
 use crate::model::pod::Pod;
 use crate::model::state::ClusterState;
+
+/// With how many members a gang below its minimum begins, and who may be one of them.
+struct Beginning {
+    /// Members that must run together, those included that have places.
+    least: u32,
+    /// How many of each role lack a place.
+    lacks: BTreeMap<Text, u32>,
+    /// Members of whatever role that lack one beside those.
+    others: u32,
+    /// Members that could have one, in the order in which they are taken; nobody where none lacks.
+    free: Vec<PodIdx>,
+}
+
+/// Who may begin a gang that has roles.
+#[derive(Debug)]
+pub(crate) struct Choices {
+    /// Members by role and shape, in order of their first member.
+    pub slots: Vec<Slot>,
+    /// How many of each role must be among those that begin.
+    pub least: Vec<u32>,
+    /// How many begin.
+    pub all: u32,
+}
+
+/// Members of one role that look alike.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Number of the role in [`Choices::least`]; `None`: of none that must be there.
+    pub role: Option<usize>,
+    /// Shape.
+    pub shape: ShapeIdx,
+    /// Members, in the order in which they are taken.
+    pub members: Vec<PodIdx>,
+}
 
 impl ClusterState {
     /// Takes the roles into the minimum, and puts those off that a gang begins without: who is too
     /// many in its group, and who is beyond as many as can use a claim.
     pub(super) fn derive_roles(&mut self, workload: WorkloadIdx) {
-        let entry = &self.workloads[workload];
-        if matches!(entry.id.key, GangKey::Pod(_)) {
+        if matches!(self.workloads[workload].id.key, GangKey::Pod(_)) {
             return;
         }
         let Some(roles) = self.roles_of(workload) else {
             let mut later = self.surplus(workload);
             later.extend(self.beyond_claims(workload, &later));
             let waits = |pod: &PodIdx| self.pods[*pod].later;
-            if !later.is_empty() || entry.members.iter().any(waits) {
+            if !later.is_empty() || self.workloads[workload].members.iter().any(waits) {
                 self.put_off(workload, &later.into_iter().collect());
             }
             return;
         };
-        let members = entry.members.clone();
-        let placed = members.iter().filter(|pod| self.pods[**pod].stays()).count() as u32;
-        let of_roles = self.least_of_roles(workload, &roles);
-        let mut lacks = self.lacks(workload, &of_roles);
-        let lacking = lacks.values().fold(0_u32, |sum, lacks| sum.saturating_add(*lacks));
-        let stated = entry.min_member;
-        let least = match lacking {
-            0 => stated,
-            lacking => stated.max(placed.saturating_add(lacking)),
-        };
-        let mut others = least.saturating_sub(placed).saturating_sub(lacking);
+        let Beginning { least, mut lacks, mut others, free } = self.beginning(workload, &roles);
         let mut later = BTreeSet::new();
-        let free = members.into_iter().filter(|pod| placed < least && self.pods[*pod].free());
-        for pod in self.whole_replicas_first(workload, free.collect()) {
+        for pod in free {
             let role = self.pods[pod].role().and_then(|role| lacks.get_mut(role));
             match role.filter(|lacks| **lacks > 0) {
                 Some(lacks) => *lacks -= 1,
@@ -65,6 +89,76 @@ impl ClusterState {
         later.extend(self.beyond_claims(workload, &off));
         self.workloads[workload].min_member = least;
         self.put_off(workload, &later);
+    }
+
+    /// Of whom a gang begins, and with how many; of members that wait for victims those first whose
+    /// places are planned.
+    fn beginning(&self, workload: WorkloadIdx, roles: &Roles) -> Beginning {
+        let entry = &self.workloads[workload];
+        let members = &entry.members;
+        let placed = members.iter().filter(|pod| self.pods[**pod].stays()).count() as u32;
+        let of_roles = self.least_of_roles(workload, roles);
+        let lacks = self.lacks(workload, &of_roles);
+        let lacking = lacks.values().fold(0_u32, |sum, lacks| sum.saturating_add(*lacks));
+        let stated = entry.min_member;
+        let least = match lacking {
+            0 => stated,
+            lacking => stated.max(placed.saturating_add(lacking)),
+        };
+        let others = least.saturating_sub(placed).saturating_sub(lacking);
+        let free = members.iter().copied().filter(|pod| placed < least && self.pods[*pod].free());
+        let mut free = self.whole_replicas_first(workload, free.collect());
+        if let Some(claim) = self.claims.get(workload) {
+            let planned = claim.places.members.iter().map(|(pod, _)| *pod);
+            let planned: BTreeSet<PodIdx> = planned.collect();
+            free.sort_by_key(|pod| !planned.contains(pod));
+        }
+        let lacks = lacks.into_iter().map(|(role, lacks)| (role.clone(), lacks)).collect();
+        Beginning { least, lacks, others, free }
+    }
+
+    /// With whom else a gang with roles may begin than with those who stand first: where members
+    /// look different of which not all begin, and are in no replica.
+    pub(crate) fn choices(&self, workload: WorkloadIdx) -> Option<Choices> {
+        let roles = self.roles_of(workload)?;
+        let begins = self.beginning(workload, &roles);
+        let lacking: u32 = begins.lacks.values().sum();
+        let all = lacking.saturating_add(begins.others);
+        let pods = || begins.free.iter().map(|pod| &self.pods[*pod]);
+        let shape = pods().next()?.shape;
+        let replicas = || pods().any(|pod| pod.gang.roles.as_ref().is_some_and(|of| of.replica.is_some()));
+        let alike = pods().all(|pod| pod.shape == shape);
+        if begins.free.len() <= all as usize || alike || replicas() {
+            return None;
+        }
+        // Who uses a claim of too many is chosen by that.
+        if !self.beyond_claims(workload, &[]).is_empty() {
+            return None;
+        }
+        let lacks: Vec<(Text, u32)> = begins.lacks.into_iter().collect();
+        let mut slots: Vec<Slot> = Vec::new();
+        for member in begins.free {
+            let pod = &self.pods[member];
+            let role = pod.role().and_then(|role| lacks.iter().position(|(of, _)| of == role));
+            let found = slots.iter_mut().find(|slot| (slot.role, slot.shape) == (role, pod.shape));
+            match found {
+                Some(slot) => slot.members.push(member),
+                None => slots.push(Slot { role, shape: pod.shape, members: vec![member] }),
+            }
+        }
+        Some(Choices { slots, least: lacks.into_iter().map(|(_, least)| least).collect(), all })
+    }
+
+    /// A gang is to begin without these; who it was to begin without before.
+    pub(crate) fn begin_without(
+        &mut self,
+        workload: WorkloadIdx,
+        later: &BTreeSet<PodIdx>,
+    ) -> BTreeSet<PodIdx> {
+        let members = self.workloads[workload].members.iter().copied();
+        let before = members.filter(|pod| self.pods[*pod].later).collect();
+        self.put_off(workload, later);
+        before
     }
 
     /// The first role of which fewer members exist, or are free of gates, than must run together;

@@ -1,0 +1,249 @@
+//! With whom a gang begins whose roles have minimums, where members of a role look different.
+//!
+//! Problem: such a gang begins with as many of each role as that must have, the first in the order
+//! of members. Where those find no places, others of the same roles may: some look different, ask
+//! less, or may run where room is.
+//!
+//! Wanted: a gang begins with those who stand first wherever they find places; else with others of
+//! its roles for whom nobody leaves; else with those for whom the fewest leave. Who is chosen is
+//! decided at each nomination anew and told with the [`Entry`]; while others leave for it, it is
+//! who has places in its claim.
+//!
+//! Phases: the members by role and shape are filled one after the other, each as far as it goes
+//! beside those before it and as its role and the others need, in the orders of
+//! [`elastic`](super::elastic). Then all choices of so many of each, one after the other, those who
+//! stand first most: which finds what members need that find places only together.
+//!
+//! Cost: nothing for gangs that fit, or of whose roles all look the same; for others at most
+//! [`TRIES_MAX`] nominations, rolled back, and what the search says then. Nothing survives a
+//! restart, nothing needs to.
+
+use std::collections::BTreeSet;
+
+use crate::cycle::elastic::{COMBINATIONS_WIDE, TRIES_MAX};
+use crate::cycle::{Entry, Premise, Verdict};
+use crate::engine::Engine;
+use crate::explain::reason::SearchBound;
+use crate::model::ids::{PodIdx, ShapeIdx};
+use crate::model::roles::Choices;
+use crate::place::gang::TopologyAsk;
+use crate::quota::flavors::SetDemand;
+
+/// Steps from one slot to the next of one search, for each try.
+const STEPS_MAX: u32 = 16 * TRIES_MAX;
+
+/// One gang that does not begin with those who stand first.
+struct Search<'a> {
+    whole: &'a Entry,
+    choices: &'a Choices,
+    topology: TopologyAsk,
+    premise: Premise<'a>,
+    /// Tries left.
+    tries: u32,
+    /// Choices that were looked at, by their members of each shape: who looks alike finds the same.
+    seen: BTreeSet<Vec<(ShapeIdx, u32)>>,
+    /// The best of them that could start.
+    best: Option<Entry>,
+    /// With more room on nodes some try might have ended otherwise.
+    room: bool,
+    /// Steps left to go through choices, of which many may be alike.
+    steps: u32,
+}
+
+impl Engine {
+    /// What is done for a gang that begins with others of its roles than those who stand first,
+    /// where that is better; else what was found for those.
+    pub(super) fn others_of_roles(
+        &mut self,
+        mut whole: Entry,
+        (topology, premise): (TopologyAsk, Premise<'_>),
+    ) -> Entry {
+        if whole.verdict == Verdict::Fit {
+            return whole;
+        }
+        let Some(choices) = self.state.choices(whole.workload) else { return whole };
+        let mut search = Search {
+            whole: &whole,
+            choices: &choices,
+            topology,
+            premise,
+            tries: TRIES_MAX,
+            seen: BTreeSet::new(),
+            best: None,
+            room: false,
+            steps: STEPS_MAX,
+        };
+        let mut first: Vec<_> = whole.sets.iter().map(|set| (set.shape, set.count)).collect();
+        first.sort_unstable();
+        search.seen.insert(first);
+        let shapes: Vec<ShapeIdx> = choices.slots.iter().map(|slot| slot.shape).collect();
+        for order in self.orders(&shapes) {
+            let counts = search.fill(self, &order);
+            if search.look_at(self, &counts) {
+                break;
+            }
+        }
+        if !search.fits() {
+            let mut counts = vec![0; shapes.len()];
+            search.look_at_all(self, 0, &mut counts);
+        }
+        let ended = search.ended();
+        let Search { best, room, .. } = search;
+        whole.room |= room;
+        match best {
+            Some(best) if best.verdict == Verdict::Fit || leaves_fewer(&best, &whole) => best,
+            _ => {
+                if ended {
+                    let bound = SearchBound::Choices(TRIES_MAX);
+                    let reason = whole.choice.reason.take();
+                    whole.choice.reason = reason.map(|reason| reason.with_ended(bound));
+                }
+                whole
+            }
+        }
+    }
+}
+
+/// Whether fewer leave for one than for another, for which nobody may do.
+fn leaves_fewer(one: &Entry, other: &Entry) -> bool {
+    match (&one.verdict, &other.verdict) {
+        (Verdict::Preempt(one), Verdict::Preempt(other)) => one.len() < other.len(),
+        (Verdict::Preempt(_), _) => true,
+        _ => false,
+    }
+}
+
+impl Search<'_> {
+    /// Whether there may be choices that were not looked at.
+    fn ended(&self) -> bool {
+        self.tries == 0 || self.steps == 0
+    }
+
+    fn fits(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.verdict == Verdict::Fit)
+    }
+
+    /// As many of each slot as find places beside those of the slots before it, and as the other
+    /// roles leave.
+    fn fill(&mut self, engine: &mut Engine, order: &[usize]) -> Vec<u32> {
+        let mut counts = vec![0; order.len()];
+        for (step, &at) in order.iter().enumerate() {
+            let (low, high) = self.choices.range(&counts, at, &order[step + 1..]);
+            let (mut fits, mut next) = (low, high);
+            let mut most = high;
+            while fits < most && self.tries > 0 {
+                counts[at] = next;
+                match self.attempt(engine, &counts).verdict {
+                    Verdict::Fit => fits = next,
+                    _ => most = next - 1,
+                }
+                next = fits + (most - fits).div_ceil(2);
+            }
+            counts[at] = fits;
+        }
+        counts
+    }
+
+    /// Looks at every choice, of the slots from this one on; whether one fits.
+    fn look_at_all(&mut self, engine: &mut Engine, at: usize, counts: &mut Vec<u32>) -> bool {
+        self.steps = self.steps.saturating_sub(1);
+        if at == counts.len() {
+            return self.look_at(engine, counts);
+        }
+        let rest: Vec<usize> = (at + 1..counts.len()).collect();
+        let (low, high) = self.choices.range(counts, at, &rest);
+        for count in (low..=high).rev() {
+            counts[at] = count;
+            if self.ended() {
+                break;
+            }
+            if self.look_at_all(engine, at + 1, counts) {
+                return true;
+            }
+        }
+        counts[at] = 0;
+        false
+    }
+
+    /// Looks at a choice, unless it was; whether it fits.
+    fn look_at(&mut self, engine: &mut Engine, counts: &[u32]) -> bool {
+        let of_shapes = self.choices.of_shapes(counts);
+        if !self.seen.insert(of_shapes) {
+            return self.fits();
+        }
+        let entry = self.attempt(engine, counts);
+        let better = match (&entry.verdict, &self.best) {
+            (Verdict::Fit, _) => true,
+            (_, Some(best)) => leaves_fewer(&entry, best),
+            (_, None) => leaves_fewer(&entry, self.whole),
+        };
+        if better {
+            self.best = Some(entry);
+        }
+        self.fits()
+    }
+
+    /// What is found for so many of each slot, who begin without the others.
+    fn attempt(&mut self, engine: &mut Engine, counts: &[u32]) -> Entry {
+        self.tries = self.tries.saturating_sub(1);
+        let (queue, workload) = (self.whole.queue, self.whole.workload);
+        let of_shapes = self.choices.of_shapes(counts);
+        let mut sets: Vec<SetDemand> = Vec::new();
+        for set in &engine.state.workloads[workload].sets {
+            let count = of_shapes.iter().find(|(shape, _)| *shape == set.shape);
+            if let Some((shape, count)) = count.copied() {
+                sets.push(SetDemand { shape, name: set.name.clone(), count });
+            }
+        }
+        let later = self.choices.others(counts);
+        let before = engine.state.begin_without(workload, &later);
+        let premise = (self.topology, self.premise, COMBINATIONS_WIDE);
+        let fits = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
+        let mut entry = engine.scan_fewer((queue, workload), &sets, premise, &fits);
+        engine.state.begin_without(workload, &before);
+        entry.choice.next.clear();
+        self.room |= entry.room;
+        entry.later = Some(later);
+        entry
+    }
+}
+
+impl Choices {
+    /// The fewest and the most of a slot, beside so many of those before it, that leave enough of
+    /// `rest` to each role.
+    fn range(&self, counts: &[u32], at: usize, rest: &[usize]) -> (u32, u32) {
+        let has = |at: &usize| self.slots[*at].members.len() as u32;
+        let of = |role: usize| {
+            let slots = self.slots.iter().zip(counts).filter(move |(it, _)| it.role == Some(role));
+            self.least[role].saturating_sub(slots.map(|(_, count)| count).sum())
+        };
+        let left = self.all.saturating_sub(counts.iter().sum());
+        let own = self.slots[at].role;
+        let others = (0..self.least.len()).filter(|role| Some(*role) != own).map(of).sum();
+        let same = rest.iter().filter(|at| self.slots[**at].role == own).map(has).sum();
+        let most = has(&at).min(left.saturating_sub(others));
+        let needed = own.map_or(0, of).saturating_sub(same);
+        let needed = needed.max(left.saturating_sub(rest.iter().map(has).sum()));
+        (needed.min(most), most)
+    }
+
+    /// How many of each shape so many of each slot are, by shape; those of which there are none are
+    /// left out.
+    fn of_shapes(&self, counts: &[u32]) -> Vec<(ShapeIdx, u32)> {
+        let mut of_shapes: Vec<(ShapeIdx, u32)> = Vec::new();
+        for (slot, count) in self.slots.iter().zip(counts).filter(|(_, count)| **count > 0) {
+            match of_shapes.iter_mut().find(|(shape, _)| *shape == slot.shape) {
+                Some((_, sum)) => *sum += count,
+                None => of_shapes.push((slot.shape, *count)),
+            }
+        }
+        of_shapes.sort_unstable();
+        of_shapes
+    }
+
+    /// Who does not begin, of those who could.
+    fn others(&self, counts: &[u32]) -> BTreeSet<PodIdx> {
+        let slots = self.slots.iter().zip(counts);
+        slots.flat_map(|(slot, count)| slot.members[*count as usize..].iter().copied()).collect()
+    }
+}
