@@ -204,6 +204,18 @@ pub struct Container {
     /// What follows from how it exits.
     #[serde(default)]
     pub restart_policy_rules: Vec<RestartRule>,
+    /// Where it mounts volumes.
+    #[serde(default)]
+    pub volume_mounts: Vec<VolumeMount>,
+}
+
+/// Where a container mounts a volume.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeMount {
+    /// Options that not every kubelet knows.
+    #[serde(default)]
+    pub bind_mount_options: Vec<String>,
 }
 
 /// What follows from how a container exits.

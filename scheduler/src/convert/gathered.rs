@@ -16,6 +16,7 @@ use super::quota;
 use super::ranges::LimitRanges;
 use super::runtime::RuntimeClassDraft;
 use super::sharing::Shared;
+use super::storage::DefaultClass;
 use crate::api::classes::PriorityClass;
 use crate::read::error::Place;
 
@@ -57,6 +58,8 @@ pub struct Gathered {
     pub queueing: quota::Objects,
     /// Claims, volumes and what makes them.
     pub storage: Vec<StorageFact>,
+    /// What claims get that name no class.
+    pub default_class: DefaultClass,
     /// PodDisruptionBudgets.
     pub budgets: Vec<Arc<BudgetFacts>>,
 }

@@ -304,16 +304,19 @@ pub fn shape(spec: &PodSpec) -> PodShape {
 }
 
 /// What a kubelet has to declare for it: kube-scheduler's register of features that decide where
-/// a new pod may run, as of 1.36.
+/// a new pod may run, as of 1.37.
 fn features(spec: &PodSpec) -> Vec<Text> {
-    let mut all = spec.containers.iter().chain(&spec.init_containers);
-    let restarts_all = all.any(|container| {
+    let all = || spec.containers.iter().chain(&spec.init_containers);
+    let restarts_all = all().any(|container| {
         container.restart_policy_rules.iter().any(|rule| rule.action == "RestartAllContainers")
     });
     let users_beside_host = spec.host_network && spec.host_users == Some(false);
+    let mut mounts = all().flat_map(|container| &container.volume_mounts);
+    let mount_options = mounts.any(|mount| !mount.bind_mount_options.is_empty());
     [
         (restarts_all, "RestartAllContainersOnContainerExits"),
         (users_beside_host, "UserNamespacesHostNetworkSupport"),
+        (mount_options, "VolumeBindMountOptions"),
     ]
     .into_iter()
     .filter(|(needed, _)| *needed)

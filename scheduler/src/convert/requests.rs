@@ -74,12 +74,14 @@ pub fn above_limit(spec: &PodSpec) -> Option<AboveLimit> {
     })
 }
 
-/// Pod-level requests: a limit becomes one only where no container asks for the resource.
+/// Pod-level requests: a limit becomes one only where no container asks for the resource; of huge
+/// pages always, as nobody may have more of them than is asked.
 fn pod_level(resources: &Resources, pod: &PodResources) -> Amounts {
     let mut spec = amounts(&resources.requests);
     let asked = pod.of_containers();
     for (resource, limit) in amounts(&resources.limits) {
-        if counts_at_pod_level(&resource) && !asked.contains_key(&resource) {
+        let open = !asked.contains_key(&resource) || resource.starts_with("hugepages-");
+        if counts_at_pod_level(&resource) && open {
             spec.entry(resource).or_insert(limit);
         }
     }
@@ -156,6 +158,20 @@ mod tests {
             "resources": { "limits": { "cpu": "4", "memory": "8" } },
         });
         let want = [("cpu", 1_000), ("memory", 8)];
+        assert_eq!(asks(spec), want.map(|(name, amount)| (name.to_owned(), amount)));
+    }
+
+    #[test]
+    fn pod_level_limits_of_huge_pages_are_asked_whatever_containers_ask() {
+        let pages = |amount: u64| json!({ "cpu": "1", "hugepages-2Mi": amount });
+        let mut spec = json!({
+            "containers": [{ "resources": { "requests": pages(2), "limits": pages(2) } }],
+            "resources": { "limits": pages(6) },
+        });
+        let want = [("cpu", 1_000), ("hugepages-2Mi", 6)];
+        assert_eq!(asks(spec.clone()), want.map(|(name, amount)| (name.to_owned(), amount)));
+        spec["resources"]["requests"] = pages(4);
+        let want = [("cpu", 1_000), ("hugepages-2Mi", 4)];
         assert_eq!(asks(spec), want.map(|(name, amount)| (name.to_owned(), amount)));
     }
 

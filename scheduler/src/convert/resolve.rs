@@ -79,7 +79,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     };
     quota::inputs(queueing, &mut resolved);
     resolved.inputs.extend(nodes.into_iter().map(|it| Input::Node(it.into())));
-    resolved.inputs.extend(storage.into_iter().map(Input::Storage));
+    resolved.inputs.extend(gathered.default_class.complete(storage).map(Input::Storage));
     resolved.inputs.extend(device_facts);
     let jobs = jobs.into_iter().map(|job| Owner::Job(Box::new(job)));
     let others = owners.into_iter().map(|owner| Owner::Other(Box::new(owner)));

@@ -4,6 +4,7 @@
 //! inside are counted as those of their successors, by the names and handles that kube-scheduler
 //! translates them to.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,11 +13,13 @@ use capstan_core::model::input::{
     ClaimUse, Disk, DiskKind, DriverFacts, LabelSelector, Operator, PodVolumes, Requirement,
     StorageClassFacts, StorageFact, Text, VolumeFacts,
 };
+use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::marks;
 use super::selector;
 use super::sharing::Shared;
+use super::time;
 use crate::api::cluster_queue;
 use crate::api::storage::{
     Attachment, Claim, ClaimSpec, CsiDriver, CsiNode, PodVolume, StorageCapacity, StorageClass,
@@ -35,6 +38,12 @@ pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// The older way to name a StorageClass; it goes first.
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// Mark the class of claims that name none, the second in older clusters.
+const IS_DEFAULT: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
 
 /// Who makes no volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
@@ -63,6 +72,33 @@ const ZONES: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.ku
 pub trait Storage {
     /// What it says.
     fn fact(&self, shared: &mut Shared) -> StorageFact;
+
+    /// Notes what it has to do with the default StorageClass.
+    fn note_default(&self, _defaults: &mut DefaultClass) {}
+}
+
+/// The StorageClass that an API server gives to claims which name none: the newest that is marked
+/// so, of equals the one of the lower name. A claim that has a uid went through an API server.
+#[derive(Debug, Default)]
+pub struct DefaultClass {
+    class: Option<(Option<Time>, Reverse<Text>)>,
+    /// Claims that get it.
+    claims: BTreeSet<ClaimKey>,
+}
+
+impl DefaultClass {
+    /// Facts with the class of claims that get one.
+    pub fn complete(&self, facts: Vec<StorageFact>) -> impl Iterator<Item = StorageFact> {
+        let usual = self.class.as_ref().map(|(_, Reverse(class))| class);
+        facts.into_iter().map(move |mut fact| {
+            if let (StorageFact::Claim(claim), Some(class)) = (&mut fact, usual)
+                && self.claims.contains(&claim.key)
+            {
+                claim.class = class.clone();
+            }
+            fact
+        })
+    }
 }
 
 fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
@@ -127,6 +163,14 @@ impl Storage for Claim {
             selected_node: annotation(meta, SELECTED_NODE).map(|node| shared.texts.text(node)),
             made_for: owner.map(|owner| shared.texts.text(&owner.uid)),
         })
+    }
+
+    fn note_default(&self, defaults: &mut DefaultClass) {
+        let (meta, named) = (&self.metadata, self.spec.storage_class_name.is_some());
+        if !named && annotation(meta, OLD_CLASS).is_none() && meta.uid.is_none() {
+            let (namespace, name) = (marks::namespace(meta).into(), marks::name(meta).into());
+            defaults.claims.insert(ClaimKey { namespace, name });
+        }
     }
 }
 
@@ -233,6 +277,15 @@ impl Storage for StorageClass {
             waits: self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
             topologies: topologies.collect(),
         })
+    }
+
+    fn note_default(&self, defaults: &mut DefaultClass) {
+        let meta = &self.metadata;
+        if IS_DEFAULT.iter().any(|mark| annotation(meta, mark) == Some("true")) {
+            let name: Text = marks::name(meta).into();
+            let this = (meta.creation_timestamp.as_ref().map(time), Reverse(name));
+            defaults.class = defaults.class.take().max(Some(this));
+        }
     }
 }
 

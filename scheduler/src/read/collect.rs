@@ -381,6 +381,7 @@ impl<'a> Collector<'a> {
         };
         let fact = object.fact(&mut self.gathered.shared);
         self.gathered.storage.push(fact);
+        object.note_default(&mut self.gathered.default_class);
         Ok(())
     }
 

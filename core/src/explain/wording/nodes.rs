@@ -2,7 +2,7 @@
 //! them.
 //!
 //! `0/N nodes are available: ...` is searched for by autoscalers and people, so
-//! [`kube_reason`] uses kube-scheduler 1.36's words exactly; refusals that it does not know
+//! [`kube_reason`] uses kube-scheduler 1.37's words exactly; refusals that it does not know
 //! (capacity type, flavor) follow its form.
 
 use std::borrow::Cow;
@@ -28,11 +28,7 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
             return Cow::Owned(format!("Insufficient {resource}"));
         }
         NodeRefusal::Storage(refusal) => return storage::kube_reason(refusal),
-        NodeRefusal::Features { missing } => {
-            return Cow::Owned(format!(
-                "node declared features check failed - unsatisfied requirements: {missing}"
-            ));
-        }
+        NodeRefusal::Features { .. } => "node(s) didn't match Pod's required features",
         NodeRefusal::SpreadKey { .. } => {
             "node(s) didn't match pod topology spread constraints (missing required label)"
         }
@@ -572,7 +568,7 @@ mod tests {
             (
                 NodeRefusal::Features { missing: "A, B".into() },
                 "its kubelet does not declare A, B",
-                "node declared features check failed - unsatisfied requirements: A, B",
+                "node(s) didn't match Pod's required features",
             ),
             (
                 NodeRefusal::CapacityType { node: CapacityType::OnDemand },

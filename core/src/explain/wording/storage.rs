@@ -11,8 +11,8 @@ pub fn kube_reason(refusal: &StorageRefusal) -> Cow<'static, str> {
     Cow::Borrowed(match refusal {
         StorageRefusal::DiskInUse { .. } => "node(s) had no available disk",
         StorageRefusal::ClaimInUse { .. } => {
-            "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod \
-             access mode"
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode \
+             already in-use by another pod"
         }
         StorageRefusal::ClaimMissing { .. }
         | StorageRefusal::ClaimLost { .. }
@@ -102,6 +102,12 @@ mod tests {
                 StorageRefusal::DiskInUse { disk: "pd".into() },
                 "volume pd is used by a pod there",
                 "node(s) had no available disk",
+            ),
+            (
+                StorageRefusal::ClaimInUse { claim: "c".into() },
+                "claim c is for one pod and used by another",
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access \
+                 mode already in-use by another pod",
             ),
             (
                 StorageRefusal::TooManyVolumes { driver: "ebs.csi.aws.com".into(), limit: 1 },

@@ -532,7 +532,12 @@ pub(super) fn makes_domains(question: &Question<'_>, at: usize) -> bool {
     if !of_kind.all(|other| node.labels.contains_key(&other.key)) {
         return false;
     }
-    let affine = || rules::node_affinity::wanted(question) && rules::flavor::is_of_all(question);
+    // A list of capacity types selects nodes as labels do.
+    let affine = || {
+        rules::node_affinity::wanted(question)
+            && rules::capacity_type::is_allowed(question)
+            && rules::flavor::is_of_all(question)
+    };
     let mut refusals = Vec::new();
     if spread.honors_taints {
         rules::taints::check(question, &mut refusals);

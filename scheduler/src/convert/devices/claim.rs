@@ -138,15 +138,18 @@ fn ask(name: Text, asked: &Exactly, classes: &Classes, faults: &mut Vec<String>)
 }
 
 fn toleration(toleration: &api::Toleration) -> Toleration {
+    let effect = selector::effect(&toleration.effect);
     Toleration {
         key: toleration.key.as_str().into(),
         operator: match toleration.operator.as_str() {
+            // An effect that keeps nobody out (`None`), or that nobody knows, is that of no taint.
+            _ if effect.is_none() && !toleration.effect.is_empty() => TolerationOperator::Unknown,
             "" | "Equal" => TolerationOperator::Equal,
             "Exists" => TolerationOperator::Exists,
             _ => TolerationOperator::Unknown,
         },
         value: toleration.value.as_str().into(),
-        effect: selector::effect(&toleration.effect),
+        effect,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Objects in any order, and what is told of them.
 
-use capstan_core::model::input::{Answer, DeviceCount, Reach};
+use capstan_core::model::input::{Answer, DeviceCount, Reach, TolerationOperator};
 use serde_json::{Value, json};
 
 use super::*;
@@ -120,6 +120,20 @@ fn requests_are_read_with_their_defaults() {
     assert_eq!((&*ask.name, ask.count, ask.admin), ("r", DeviceCount::Exactly(3), true));
     assert_eq!(ask.capacity["memory"].0, (1_i128 << 30) * 1_000_000_000);
     assert_eq!(ask.tolerations.len(), 1);
+}
+
+#[test]
+fn what_tolerates_taints_without_an_effect_tolerates_no_other() {
+    let operator = |effect: &str| {
+        let exactly = json!({ "deviceClassName": "gpu",
+            "tolerations": [{ "operator": "Exists", "effect": effect }] });
+        let spec = spec(&mut with(&[claim(exactly), class("true")]));
+        spec.requests[0].options[0].tolerations[0].operator
+    };
+    assert_eq!(operator(""), TolerationOperator::Exists);
+    assert_eq!(operator("NoExecute"), TolerationOperator::Exists);
+    assert_eq!(operator("None"), TolerationOperator::Unknown);
+    assert_eq!(operator("Sometimes"), TolerationOperator::Unknown);
 }
 
 #[test]
