@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
+use super::wishes::{self, Asked};
 use super::{Member, count, jobset, late, names, ray, train};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
@@ -93,6 +94,15 @@ impl<'a> Gang<'a> {
         chain.push(&*self.top.marks);
         chain.extend(above.iter().map(|owner| owner.marks()));
         chain
+    }
+
+    /// What people asked of it, by what counts for it.
+    pub fn asked(&self, chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
+        let asked = wishes::read(chain, ignored);
+        let set = |role: &'a Role| (&role.name, role.count(), &*role.template);
+        let sets: Vec<(&Text, u32, &Marks)> = self.of.says.roles.iter().map(set).collect();
+        ignored.extend(wishes::unlike(&sets, &chain[1..]));
+        asked
     }
 
     /// Owners of its pods, as far as those are owners of all of them: itself, then its owners.
