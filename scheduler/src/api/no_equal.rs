@@ -30,7 +30,7 @@ enum Asks {
 }
 
 /// Keys without [`PREFIX`], when they ask for something, and what happens instead.
-const KEYS: [(&str, Asks, &str); 12] = [
+const KEYS: [(&str, Asks, &str); 13] = [
     (
         "podset-slice-required-topology-constraints",
         Asks::Always,
@@ -70,12 +70,14 @@ const KEYS: [(&str, Asks, &str); 12] = [
     ),
     ("prebuilt-workload-name", Asks::Always, "a workload is made from pods and owners alone"),
     ("admission-gated-by", Asks::Always, "nothing but suspension and gates of pods is waited for"),
-    (
-        "safe-to-forcefully-terminate",
-        Asks::IfTrue,
-        "a pod that hangs on a lost node holds its quota until somebody deletes it by force",
-    ),
+    ("safe-to-forcefully-delete", Asks::IfTrue, HANGS),
+    // What Kueue called it before.
+    ("safe-to-forcefully-terminate", Asks::IfTrue, HANGS),
 ];
+
+/// What becomes of pods on nodes that are lost.
+const HANGS: &str =
+    "a pod that hangs on a lost node holds its quota until somebody deletes it by force";
 
 /// What is lost with a key of this value, if anything.
 pub fn lost(key: &str, value: &str) -> Option<&'static str> {
@@ -107,6 +109,8 @@ mod tests {
             ("pod-group-fast-admission", "", "true"),
             ("priority-boost", "0", "-60"),
             ("retriable-in-group", "true", "false"),
+            ("safe-to-forcefully-delete", "false", "true"),
+            ("safe-to-forcefully-terminate", "false", "true"),
         ] {
             assert_eq!(lost(&key(name), none), None, "{name}");
             assert!(lost(&key(name), some).is_some(), "{name}");
