@@ -30,7 +30,7 @@ enum Asks {
 }
 
 /// Keys without [`PREFIX`], when they ask for something, and what happens instead.
-const KEYS: [(&str, Asks, &str); 13] = [
+const KEYS: [(&str, Asks, &str); 14] = [
     (
         "podset-slice-required-topology-constraints",
         Asks::Always,
@@ -70,6 +70,11 @@ const KEYS: [(&str, Asks, &str); 13] = [
     ),
     ("prebuilt-workload-name", Asks::Always, "a workload is made from pods and owners alone"),
     ("admission-gated-by", Asks::Always, "nothing but suspension and gates of pods is waited for"),
+    (
+        "wait-for-pods-ready",
+        Asks::Always,
+        "how long pods may take is said for all work, by waitForPodsReady of the configuration",
+    ),
     ("safe-to-forcefully-delete", Asks::IfTrue, HANGS),
     // What Kueue called it before.
     ("safe-to-forcefully-terminate", Asks::IfTrue, HANGS),
@@ -116,6 +121,7 @@ mod tests {
             assert!(lost(&key(name), some).is_some(), "{name}");
         }
         assert!(lost(&key("pod-group-pod-index"), "").is_some());
+        assert!(lost(&key("wait-for-pods-ready"), r#"{"timeoutSeconds": 30}"#).is_some());
     }
 
     #[test]

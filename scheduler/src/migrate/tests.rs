@@ -303,6 +303,11 @@ fn who_waits_for_pods_without_saying_so_is_told() {
         ("v1beta2", &format!("{off}waitForPodsReady: {{timeout: 10m}}\n"), (None, 0)),
         ("v1beta2", "featureGates: {DisableWaitForPodsReady: false}\n", (Some(30), 1)),
         ("v1beta1", "", (None, 0)),
+        // How long work that runs may have pods that are not ready.
+        ("v1beta1", "waitForPodsReady: {enable: true}\n", (Some(5), 1)),
+        ("v1beta1", "waitForPodsReady: {enable: true, recoveryTimeout: 3m}\n", (Some(5), 0)),
+        ("v1beta1", "waitForPodsReady: {timeout: 3m}\n", (None, 0)),
+        ("v1beta1", &format!("{off}waitForPodsReady: {{enable: true}}\n"), (None, 0)),
     ] {
         assert_eq!(policy(version, parts), want, "{version}: {parts}");
     }
