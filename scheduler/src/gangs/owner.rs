@@ -99,9 +99,7 @@ impl<'a> Gang<'a> {
     /// What people asked of it, by what counts for it.
     pub fn asked(&self, chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
         let asked = wishes::read(chain, ignored);
-        let set = |role: &'a Role| (&role.name, role.count(), &*role.template);
-        let sets: Vec<(&Text, u32, &Marks)> = self.of.says.roles.iter().map(set).collect();
-        ignored.extend(wishes::unlike(&sets, &chain[1..]));
+        ignored.extend(unlike(self.of, &chain[1..]));
         asked
     }
 
@@ -267,6 +265,15 @@ impl<'a> Gang<'a> {
         }
         .unwrap_or(self.of.says.ended)
     }
+}
+
+/// That pod sets of an owner ask for other levels or slices than its first, whose hold for all; the
+/// objects `above` its templates have a say too.
+pub fn unlike(of: &GangDraft, above: &[&Marks]) -> Option<Text> {
+    let roles = of.says.roles.iter();
+    let sets: Vec<(&Text, u32, &Marks)> =
+        roles.map(|role| (&role.name, role.count(), &*role.template)).collect();
+    wishes::unlike(&sets, above)
 }
 
 /// Pods of roles that say that another scheduler places them, and that are in a gang which their
