@@ -243,6 +243,17 @@ fn a_field_of_the_older_version_is_told_by_its_new_name() {
 }
 
 #[test]
+fn rules_that_a_topology_breaks_are_named() {
+    let migrated = migrated(
+        "{apiVersion: kueue.x-k8s.io/v1beta1, kind: Topology, metadata: {name: t}, spec: {levels: \
+         [{nodeLabel: kubernetes.io/hostname}, {nodeLabel: rack}]}}\n",
+    );
+    let losses = losses(&migrated);
+    let want = "t: spec.levels[0].nodeLabel: kubernetes.io/hostname must be the last level";
+    assert!(losses.len() == 1 && losses[0].ends_with(want), "{losses:?}");
+}
+
+#[test]
 fn a_configuration_keeps_what_is_ours_and_names_the_rest() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kueue-manager-config}\ndata:\n  \
                 controller_manager_config.yaml: |\n    \
