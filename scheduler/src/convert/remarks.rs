@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::explain::wording::quoted;
 use capstan_core::model::input::{
-    GangKey, GangSource, Held, OwnerFacts, PodFacts, Text, TopologyWish,
+    GangKey, GangSource, Held, OwnerFacts, PodFacts, Text, TopologyWish, Wishes,
 };
 
 use super::facts::MEMBERS_MAX;
@@ -232,8 +232,7 @@ impl Remarks {
             return;
         }
         let gang = (facts.namespace.clone(), facts.gang.key.clone());
-        self.levels.entry(gang.clone()).or_default().insert(facts.wishes.topology.clone());
-        self.gang_names(gang, facts.wishes.queue.clone());
+        self.gang_asks(gang, &facts.wishes);
         if let (GangSource::KueueGroup, Some(total)) = (source, facts.gang.total) {
             let totals = self.totals.entry((facts.namespace.clone(), name.clone())).or_default();
             let first = totals.entry(total).or_insert_with(|| facts.name.clone());
@@ -259,9 +258,10 @@ impl Remarks {
         }
     }
 
-    /// A member of a named gang names this queue.
-    pub fn gang_names(&mut self, gang: (Text, GangKey), queue: Option<Text>) {
-        self.queues.entry(gang).or_default().insert(queue);
+    /// A member of a named gang names this queue, and asks for these levels.
+    pub fn gang_asks(&mut self, gang: (Text, GangKey), asked: &Wishes) {
+        self.levels.entry(gang.clone()).or_default().insert(asked.topology.clone());
+        self.queues.entry(gang).or_default().insert(asked.queue.clone());
     }
 
     /// Leaves what was not said before, and notes that it is said now.
