@@ -372,7 +372,8 @@ fn others_of_a_role_begin_where_the_first_find_no_place() {
 
 #[test]
 fn so_many_of_each_begin_as_there_is_room_for() {
-    let members: Vec<_> = (0..80).map(|at| (0, usize::from(at >= 40), 1)).chain([(1, 0, 1)]).collect();
+    let members: Vec<_> =
+        (0..80).map(|at| (0, usize::from(at >= 40), 1)).chain([(1, 0, 1)]).collect();
     let mut engine = kinds([24, 18, 0]);
     let output = fed(&mut engine, &mixed(&members, [41, 1], 0, None));
     let first = (0..23).chain(40..58).chain([80]).map(|at| format!("g-{at}"));

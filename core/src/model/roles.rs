@@ -126,7 +126,8 @@ impl ClusterState {
         let all = lacking.saturating_add(begins.others);
         let pods = || begins.free.iter().map(|pod| &self.pods[*pod]);
         let shape = pods().next()?.shape;
-        let replicas = || pods().any(|pod| pod.gang.roles.as_ref().is_some_and(|of| of.replica.is_some()));
+        let replicas =
+            || pods().any(|pod| pod.gang.roles.as_ref().is_some_and(|of| of.replica.is_some()));
         let alike = pods().all(|pod| pod.shape == shape);
         if begins.free.len() <= all as usize || alike || replicas() {
             return None;

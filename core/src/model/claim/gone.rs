@@ -67,8 +67,8 @@ impl Txn<'_> {
     /// As if a victim were gone: its members leave, and claims that name it count its room.
     /// Returns what it held.
     pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Holding {
-        let (places, drawn_on) = self
-            .keeping_claims(victim, |txn| (txn.take_places(victim), txn.leave(victim, true)));
+        let (places, drawn_on) =
+            self.keeping_claims(victim, |txn| (txn.take_places(victim), txn.leave(victim, true)));
         Holding { places, vacancies: self.vacate(victim), drawn_on }
     }
 
