@@ -219,6 +219,20 @@ fn members_with_neighbouring_indices_are_in_one_slice() {
     }
 }
 
+/// What is left over is the last member, also where that goes beside a slice in the first rack.
+#[test]
+fn what_is_left_over_is_the_last_member() {
+    let nodes = vec![(0, 0, 3), (0, 1, 2)];
+    let case = Case { nodes, members: [5, 0], size: 2, in_one_zone: false, labelled: false };
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(case.gang().into_iter().map(Input::Pod));
+    let mut placed = binds(&Engine::new().step(NOW, facts));
+    placed.sort_unstable();
+    let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
+    assert_eq!(nodes, ["n0", "n0", "n1", "n1", "n0"]);
+}
+
 /// Who comes for a member that was lost goes where the others of its slice are.
 #[test]
 fn a_slice_gets_its_member_back() {

@@ -322,7 +322,10 @@ fn shares(
         share.taken += rest;
     }
     let taken = all.into_iter().filter(|share| share.taken > 0);
-    Some(taken.map(|share| (share.domain, share.taken)).collect())
+    let mut taken: Vec<_> = taken.map(|share| (share.domain, share.taken)).collect();
+    // Members go there in their order, and what is left over are the last ones.
+    taken.sort_by_key(|(_, count)| !count.is_multiple_of(size));
+    Some(taken)
 }
 
 /// Places more members of a gang that runs (`peers`: shape and node of those): into slices that
