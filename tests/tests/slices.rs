@@ -227,8 +227,7 @@ fn what_is_left_over_is_the_last_member() {
     let mut facts = vec![namespace()];
     facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
     facts.extend(case.gang().into_iter().map(Input::Pod));
-    let mut placed = binds(&Engine::new().step(NOW, facts));
-    placed.sort_unstable();
+    let placed = binds(&Engine::new().step(NOW, facts));
     let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
     assert_eq!(nodes, ["n0", "n0", "n1", "n1", "n0"]);
 }
@@ -253,6 +252,50 @@ fn gets_its_member_back(labelled: bool) {
     let placed = binds(&output);
     assert_eq!(placed.len(), 1);
     assert_eq!(&*placed[0].1, "n0");
+}
+
+/// Of two slices one member each is lost: each goes back to its own, whichever rack is tighter.
+#[test]
+fn each_slice_gets_its_own_member_back() {
+    for rooms in [(4, 2), (2, 4)] {
+        [false, true].into_iter().for_each(|labelled| each_gets_its_own_back(rooms, labelled));
+    }
+}
+
+fn each_gets_its_own_back(rooms: (i64, i64), labelled: bool) {
+    let nodes = vec![(0, 0, rooms.0), (0, 1, rooms.1)];
+    let case = Case { nodes, members: [4, 0], size: 2, in_one_zone: false, labelled };
+    let mut pods = case.gang();
+    for (pod, node) in pods.iter_mut().zip(["n0", "", "", "n1"]) {
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    let placed = binds(&Engine::new().step(NOW, facts));
+    let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
+    assert_eq!(nodes, ["n0", "n1"], "{rooms:?} {labelled}");
+}
+
+/// A set that joins others goes into one domain of the required level, too, wherever those are.
+#[test]
+fn a_set_that_joins_keeps_to_one_zone() {
+    let nodes = vec![(0, 0, 2), (1, 0, 4), (2, 0, 4), (2, 1, 4)];
+    let case = Case { nodes, members: [2, 4], size: 2, in_one_zone: true, labelled: false };
+    let mut wishes = Wishes::clone(&case.wishes());
+    wishes.topology.per_pod_set = true;
+    let wishes = Arc::new(wishes);
+    let mut pods = case.gang();
+    for (pod, node) in pods.iter_mut().zip(["n0", "n0", "", "", "", ""]) {
+        pod.wishes = wishes.clone();
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    let placed = binds(&Engine::new().step(NOW, facts));
+    let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
+    assert_eq!(nodes, ["n2", "n2", "n3", "n3"]);
 }
 
 /// Of a slice of four and one of two three are lost: they go where there is room for all three.
