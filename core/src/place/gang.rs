@@ -216,7 +216,8 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
     let peers = peers.as_slice();
     let counts = order.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect::<Vec<_>>();
     if coupled::are_coupled(txn, &counts) {
-        return near_coupled(txn, asks, topology, peers);
+        let found = coupled::near(txn, &counts_of(asks), topology, peers);
+        return put(txn, asks, found);
     }
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {
         for domain in domains_of(txn, &order, LevelIdx(level as u8), peers) {
@@ -230,20 +231,6 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
             .is_some_and(|domain| search_domain(txn, &order, domain)),
         None => place(txn, asks, topology),
     }
-}
-
-/// Members whose places depend on each other, beside those who have places: within the domain of a
-/// required level.
-fn near_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
-    let tree = &txn.state().room.tree;
-    let domain = match topology.required {
-        Some(level) => home(tree, level, peers),
-        None => Some(tree.root()),
-    };
-    let Some(domain) = domain.map(|domain| tree.domain(domain)) else { return false };
-    let range = domain.start..domain.end;
-    let found = coupled::within(txn, &counts_of(asks), range);
-    put(txn, asks, found)
 }
 
 /// The domain of a level where most of these nodes are, the first of equals.
@@ -395,7 +382,7 @@ fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAs
 
 /// Levels whose domains are tried, innermost last. Where closeness does not matter, only a level
 /// that was asked for confines the choice.
-fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
+pub(super) fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
     let outermost = topology.required.map_or(0, LevelIdx::at);
     let innermost = match topology.anywhere {
         true => topology.required.max(topology.preferred).map_or(0, |level| level.at() + 1),

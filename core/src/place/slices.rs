@@ -156,7 +156,7 @@ fn outer_domains(
 }
 
 /// Levels of outer domains, outermost first: from the required one to that of the slices; where
-/// closeness does not matter, only those that were asked for.
+/// closeness does not matter, no further in than was asked for.
 fn levels(
     known: usize,
     topology: TopologyAsk,
@@ -164,9 +164,8 @@ fn levels(
 ) -> impl DoubleEndedIterator<Item = LevelIdx> {
     let (required, preferred) = (topology.required, topology.preferred);
     let first = required.map_or(0, LevelIdx::at);
-    let asked = move |level: &LevelIdx| {
-        !topology.anywhere || required == Some(*level) || preferred == Some(*level)
-    };
+    let asked =
+        move |level: &LevelIdx| !topology.anywhere || required.max(preferred) >= Some(*level);
     let last = (of.level.at() + 1).min(known);
     (first..last.max(first)).map(|level| LevelIdx(level as u8)).filter(asked)
 }
