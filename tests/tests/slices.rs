@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Input, Kin, NodeFacts, PodFacts, PodShape, Rank, SliceWish, Wishes,
+    Input, Kin, NodeFacts, PodFacts, PodPhase, PodShape, Rank, SliceWish, Wishes,
 };
 use capstan_core::time::Time;
 use capstan_tests::facts::{TEAM, gang, in_queue, labels, namespace, node, shape, text};
@@ -275,6 +275,28 @@ fn each_gets_its_own_back(rooms: (i64, i64), labelled: bool) {
     let placed = binds(&Engine::new().step(NOW, facts));
     let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
     assert_eq!(nodes, ["n0", "n1"], "{rooms:?} {labelled}");
+}
+
+/// Who comes for a member that is being deleted waits for its place: those who leave are no part of
+/// any slice.
+#[test]
+fn a_slice_waits_for_the_place_of_who_leaves() {
+    let nodes = vec![(0, 0, 2), (0, 1, 4)];
+    let case = Case { nodes, members: [5, 0], size: 2, in_one_zone: false, labelled: false };
+    let (mut engine, mut pods) = (Engine::new(), case.gang());
+    for (pod, node) in pods.iter_mut().zip(["n0", "n0", "n1", "n1", ""]) {
+        pod.gang.min_member = Some(4);
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    (pods[1].phase, pods[1].terminating) = (PodPhase::Running, true);
+    let left = pods[1].uid.clone();
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    assert!(binds(&engine.step(NOW, facts)).is_empty());
+    let output = engine.step(NOW, vec![Input::PodGone(left)]);
+    engine.recount();
+    assert_eq!(binds(&output), [("g-4".to_owned(), "n0".to_owned())]);
 }
 
 /// A set that joins others goes into one domain of the required level, too, wherever those are.
