@@ -462,8 +462,8 @@ impl Engine {
             return None;
         }
         let cheapest = money::cheapest(&mut txn, &asks);
-        let anywhere = TopologyAsk { anywhere: true, ..topology };
-        put(&mut txn, &cheapest, anywhere).then_some(txn)
+        let mut wishes = money::thrifty(topology);
+        wishes.any(|topology| put(&mut txn, &cheapest, topology)).then_some(txn)
     }
 }
 

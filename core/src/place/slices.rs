@@ -346,7 +346,7 @@ pub fn place_beside(
     }
     let asks = asks.iter().filter(|ask| !ask.pods.is_empty());
     pod_sets::sets(txn, asks, topology.mixed).into_iter().all(|set| {
-        let own = gang::peers_of(txn, set[0], peers);
+        let own = pod_sets::peers_of(txn, set[0], peers);
         let near = if topology.per_set { &own } else { &all };
         match outer_of(txn, topology, near) {
             Some(outer) => place_more(txn, &set, &own, of, outer),
