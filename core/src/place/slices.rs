@@ -349,11 +349,11 @@ pub fn place_beside(
         let own = pod_sets::peers_of(txn, set[0], peers);
         let near = if topology.per_set { &own } else { &all };
         match outer_of(txn, topology, near) {
-            Some(outer) => place_more(txn, &set, &own, of, outer),
             None => {
                 let set: Vec<Ask> = set.into_iter().cloned().collect();
                 gang::place(txn, &set, TopologyAsk { per_set: false, ..topology })
             }
+            Some(outer) => place_more(txn, &set, &own, of, outer),
         }
     })
 }
