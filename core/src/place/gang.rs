@@ -178,7 +178,7 @@ pub fn place_beside(
     } else if topology.per_set {
         let alone = TopologyAsk { per_set: false, ..topology };
         pod_sets::sets(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
-            let own = peers_of(txn, set[0], peers);
+            let own = pod_sets::peers_of(txn, set[0], peers);
             let set: Vec<Ask> = set.into_iter().cloned().collect();
             place_near(txn, &set, alone, &own)
         })
@@ -190,14 +190,6 @@ pub fn place_beside(
         txn.rollback_to(start);
     }
     placed
-}
-
-/// Where those of a gang are that are of the pod set of an ask.
-pub fn peers_of(txn: &Txn<'_>, ask: &Ask, peers: &[(ShapeIdx, NodeIdx)]) -> Vec<NodeIdx> {
-    let state = txn.state();
-    let shape = state.classes.class(ask.class).key.shape;
-    let own = peers.iter().filter(|(of, _)| pod_sets::alike(&state.room, *of, shape));
-    own.map(|(_, node)| *node).collect()
 }
 
 fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
@@ -216,7 +208,8 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
     let peers = peers.as_slice();
     let counts = order.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect::<Vec<_>>();
     if coupled::are_coupled(txn, &counts) {
-        return near_coupled(txn, asks, topology, peers);
+        let found = coupled::near(txn, &counts_of(asks), topology, peers);
+        return put(txn, asks, found);
     }
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {
         for domain in domains_of(txn, &order, LevelIdx(level as u8), peers) {
@@ -230,20 +223,6 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
             .is_some_and(|domain| search_domain(txn, &order, domain)),
         None => place(txn, asks, topology),
     }
-}
-
-/// Members whose places depend on each other, beside those who have places: within the domain of a
-/// required level.
-fn near_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
-    let tree = &txn.state().room.tree;
-    let domain = match topology.required {
-        Some(level) => home(tree, level, peers),
-        None => Some(tree.root()),
-    };
-    let Some(domain) = domain.map(|domain| tree.domain(domain)) else { return false };
-    let range = domain.start..domain.end;
-    let found = coupled::within(txn, &counts_of(asks), range);
-    put(txn, asks, found)
 }
 
 /// The domain of a level where most of these nodes are, the first of equals.
@@ -385,8 +364,12 @@ fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAs
         if single_nodes && topology.required != Some(level) {
             continue;
         }
-        let domains = domains.iter().copied();
-        if let Some(domain) = index.best_domain(tree, domains.filter(inside), need) {
+        let domains = domains.iter().copied().filter(inside);
+        let found = match state.classes.class(class).key.scoring.is_thrifty() {
+            true => index.worthiest(tree, domains, need),
+            false => index.best_domain(tree, domains, need),
+        };
+        if let Some(domain) = found {
             return domain;
         }
     }
@@ -395,7 +378,7 @@ fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAs
 
 /// Levels whose domains are tried, innermost last. Where closeness does not matter, only a level
 /// that was asked for confines the choice.
-fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
+pub(super) fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
     let outermost = topology.required.map_or(0, LevelIdx::at);
     let innermost = match topology.anywhere {
         true => topology.required.max(topology.preferred).map_or(0, |level| level.at() + 1),
@@ -507,7 +490,9 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
         Some(level) => candidates(txn, &order, level, Some(level)),
     };
     // Those that may hold everybody, roomiest first.
-    last_resort.reverse();
+    if !are_thrifty(txn, &order) {
+        last_resort.reverse();
+    }
     last_resort.retain(|domain| at_once::may_fill(txn, &order, *domain));
     let left_out = last_resort.len() > TRIES_MAX;
     last_resort.truncate(TRIES_MAX);
@@ -539,7 +524,8 @@ fn spread_tries(domains: &mut Vec<DomainIdx>) {
     }
 }
 
-/// Domains of a level that have slots enough for each shape by itself, tightest first.
+/// Domains of a level that have slots enough for each shape by itself, tightest first; the cheapest
+/// first where nothing but that counts.
 fn candidates(
     txn: &mut Txn<'_>,
     order: &[&Ask],
@@ -557,8 +543,22 @@ fn candidates(
             && required.is_none_or(|r| tree.domain_of(r, tree.domain(*domain).start).is_some())
     };
     let mut found: Vec<DomainIdx> = tree.domains_at(level).iter().copied().filter(holds).collect();
-    found.sort_by_key(|domain| (slots(order[0], *domain), *domain));
+    if are_thrifty(txn, order) {
+        let worth = |domain: DomainIdx| -> u64 {
+            let of = |ask: &&Ask| (state.classes.fit(ask.class), ask.pods.len() as u32);
+            order.iter().map(of).map(|(index, need)| index.worth(tree, domain, need)).sum()
+        };
+        found.sort_by_cached_key(|domain| (Reverse(worth(*domain)), *domain));
+    } else {
+        found.sort_by_key(|domain| (slots(order[0], *domain), *domain));
+    }
     found
+}
+
+/// Whether nothing but prices counts for where members go.
+fn are_thrifty(txn: &Txn<'_>, asks: &[&Ask]) -> bool {
+    let classes = &txn.state().classes;
+    asks.iter().any(|ask| classes.class(ask.class).key.scoring.is_thrifty())
 }
 
 /// Tries to place all asks in one domain, in several orders: those with the least to spare
