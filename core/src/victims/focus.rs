@@ -90,20 +90,26 @@ impl Search<'_> {
         let start = txn.checkpoint();
         let scopes = self.scopes(txn);
         let Some(&scope) = scopes.first() else { return Err(None) };
-        let short = self.short(txn, scope);
         let mut focus = Focus {
             search: self,
             attempt,
-            stands: self.stands(txn, list, &short),
+            stands: Vec::new(),
             removed: Removed::default(),
             scope,
-            short,
+            short: Vec::new(),
             kept: None,
             removals: REMOVALS_MAX,
             ended: false,
         };
+        // Kinds for which `focus.stands` was reckoned: other domains may lack room for others.
+        let mut known: Vec<ClassIdx> = Vec::new();
         for scope in scopes {
-            focus.scope = scope;
+            let short = self.short(txn, scope);
+            if short != known {
+                focus.stands = self.stands(txn, list, &short);
+                known.clone_from(&short);
+            }
+            (focus.scope, focus.short) = (scope, short);
             if focus.clear(txn, list) {
                 focus.removed.by_place = true;
                 return Ok(focus.removed);
@@ -164,7 +170,6 @@ impl Search<'_> {
 impl<'c> Focus<'_, '_, 'c> {
     /// Clears nodes of the scope, those of least cost first, until everyone has room and quota.
     fn clear(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
-        self.short = self.search.short(txn, self.scope);
         let costs = self.costs(txn);
         let starts = costs.len().min(STARTS_MAX);
         (0..starts).any(|start| self.clear_from(txn, list, &costs, start))
