@@ -8,14 +8,15 @@
 //! Wanted: room where less harm is done ([`Cost`]), and nobody who makes none. What a node costs is
 //! told for the first member more that it holds.
 //!
-//! Phases, inside one required domain after the other (the roomiest first), else anywhere: what
-//! each node would cost, then nodes in that order, each as far as it comes to hold more members:
-//! in the usual order, else without somebody whom a member wants near, else some set that does; who
-//! makes no difference there stays. Where all that leads nowhere, and members of several kinds open
-//! nodes for each other, one whom they want near stays in turn. Then victims for quota as usual,
-//! and at the end everyone goes back who turns out not to be needed, because another node will do
-//! by then, too. Only kinds of members that lack room count. One node may give what the cheapest
-//! few do not: the budget is spent again from each of the first [`STARTS_MAX`] nodes on.
+//! Phases, inside one required domain after the other (the roomiest first), else anywhere; where a
+//! level holds for each of several pod sets, anywhere before that: what each node would cost, then
+//! nodes in that order, each as far as it comes to hold more members: in the usual order, else
+//! without somebody whom a member wants near, else some set that does; who makes no difference
+//! there stays. Where all that leads nowhere, and members of several kinds open nodes for each
+//! other, one whom they want near stays in turn. Then victims for quota as usual, and at the end
+//! everyone goes back who turns out not to be needed, because another node will do by then, too.
+//! Only kinds of members that lack room count. One node may give what the cheapest few do not: the
+//! budget is spent again from each of the first [`STARTS_MAX`] nodes on.
 //!
 //! Cost: one look at each node that candidates stand on, without any change; then removals, half of
 //! at most [`REMOVALS_MAX`] to learn what nodes cost. For one pod that is alone that ends once no
@@ -31,8 +32,9 @@ use super::stands::{Cost, Stand, Stander};
 use super::{Attempt, For, Removed, Search};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
-use crate::place::coupled;
+use crate::place::{coupled, pod_sets};
 use crate::victims::candidates::Candidate;
 
 /// Removals in one search, at most: twice the nodes of a gang of 256 with eight victims each.
@@ -122,7 +124,8 @@ impl Search<'_> {
         Err(focus.ended.then_some(SearchBound::Victims(REMOVALS_MAX)))
     }
 
-    /// Where all members must come together, the roomiest first.
+    /// Where all members must come together, the roomiest first; where each of several pod sets may
+    /// have a domain of its own, anywhere before that.
     fn scopes(&self, txn: &mut Txn<'_>) -> Vec<DomainIdx> {
         if let Some(home) = self.need.home {
             return vec![home];
@@ -130,10 +133,7 @@ impl Search<'_> {
         self.need.asks.iter().for_each(|(class, _)| txn.fresh(*class));
         let state = txn.state();
         let tree = &state.room.tree;
-        let Some(level) = self.need.topology.required.filter(|_| !self.need.topology.per_set)
-        else {
-            return vec![tree.root()];
-        };
+        let Some(level) = self.need.topology.required else { return vec![tree.root()] };
         let mut domains = tree.domains_at(level).to_vec();
         domains.sort_by_key(|domain| {
             let classes = self.need.asks.iter().map(|(class, _)| state.classes.fit(*class));
@@ -141,7 +141,20 @@ impl Search<'_> {
             (std::cmp::Reverse(slots), tree.domain(*domain).start)
         });
         domains.truncate(DOMAINS_MAX);
+        if self.need.topology.per_set {
+            let at = if self.goes_together(state) { domains.len() } else { 0 };
+            domains.insert(at, tree.root());
+        }
         domains
+    }
+
+    /// Whether there are several members, and all of them are of one pod set.
+    fn goes_together(&self, state: &ClusterState) -> bool {
+        let shape = |(class, _): &(ClassIdx, u32)| state.classes.class(*class).key.shape;
+        let mut shapes = self.need.asks.iter().map(shape);
+        let Some(first) = shapes.next() else { return false };
+        shapes.all(|other| pod_sets::alike(&state.room, first, other))
+            && !matches!(self.need.asks[..], [(_, 1)])
     }
 
     /// Kinds of members that find too little room in a domain; where each finds enough by itself,
