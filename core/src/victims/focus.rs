@@ -25,6 +25,8 @@
 //! others lack more. Meanwhile only the node that is looked at is kept current. Nothing survives a
 //! restart.
 
+use std::collections::BTreeSet;
+
 use capstan_topology::DomainIdx;
 
 use super::guarded::broken_by;
@@ -90,7 +92,7 @@ impl Search<'_> {
         attempt: Attempt,
     ) -> Result<Removed<'c>, Option<SearchBound>> {
         let start = txn.checkpoint();
-        let scopes = self.scopes(txn);
+        let scopes = self.scopes(txn, list);
         let Some(&scope) = scopes.first() else { return Err(None) };
         let mut focus = Focus {
             search: self,
@@ -124,9 +126,9 @@ impl Search<'_> {
         Err(focus.ended.then_some(SearchBound::Victims(REMOVALS_MAX)))
     }
 
-    /// Where all members must come together, the roomiest first; where each of several pod sets may
-    /// have a domain of its own, anywhere before that.
-    fn scopes(&self, txn: &mut Txn<'_>) -> Vec<DomainIdx> {
+    /// Where all members must come together and somebody may leave, the roomiest first; where each
+    /// of several pod sets may have a domain of its own, anywhere before that.
+    fn scopes(&self, txn: &mut Txn<'_>, list: &[Candidate]) -> Vec<DomainIdx> {
         if let Some(home) = self.need.home {
             return vec![home];
         }
@@ -134,7 +136,11 @@ impl Search<'_> {
         let state = txn.state();
         let tree = &state.room.tree;
         let Some(level) = self.need.topology.required else { return vec![tree.root()] };
-        let mut domains = tree.domains_at(level).to_vec();
+        let leave = list.iter().filter(|it| it.room).flat_map(|it| state.placed(it.workload));
+        let positions = leave.filter_map(|pod| tree.position(state.pods[pod].place?));
+        let there: BTreeSet<DomainIdx> =
+            positions.filter_map(|position| tree.domain_of(level, position)).collect();
+        let mut domains: Vec<DomainIdx> = there.into_iter().collect();
         domains.sort_by_key(|domain| {
             let classes = self.need.asks.iter().map(|(class, _)| state.classes.fit(*class));
             let slots: u64 = classes.map(|index| index.slots(*domain)).sum();
