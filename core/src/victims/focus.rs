@@ -25,7 +25,7 @@
 //! others lack more. Meanwhile only the node that is looked at is kept current. Nothing survives a
 //! restart.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::DomainIdx;
 
@@ -226,14 +226,31 @@ impl<'c> Focus<'_, '_, 'c> {
         start: usize,
     ) -> bool {
         let (point, before) = (txn.checkpoint(), self.removed.taken.len());
-        let others = (0..costs.len()).filter(|at| *at != start);
-        let mut order = std::iter::once(start).chain(others).map(|at| costs[at]);
+        let mut order = self.in_order_from(txn, costs, start).into_iter();
         if order.any(|at| self.clear_node(txn, at)) && self.free_quota(txn, list) {
             return true;
         }
         self.undo(txn, point, before);
         self.short = self.search.short(txn, self.scope);
         false
+    }
+
+    /// These nodes in order, but one of them first. Where slices are asked for, those of one domain
+    /// after those of the other: half of each of two holds none.
+    fn in_order_from(&self, txn: &Txn<'_>, costs: &[usize], start: usize) -> Vec<usize> {
+        let mut order = costs.to_vec();
+        order[..=start].rotate_right(1);
+        if let Some(slices) = self.search.need.topology.slices {
+            let tree = &txn.state().room.tree;
+            let domain = |at: usize| tree.domain_of(slices.level, self.stands[at].position);
+            let mut ranks: BTreeMap<Option<DomainIdx>, usize> = BTreeMap::new();
+            for at in &order {
+                let next = ranks.len();
+                ranks.entry(domain(*at)).or_insert(next);
+            }
+            order.sort_by_key(|at| ranks[&domain(*at)]);
+        }
+        order
     }
 
     /// Clears a node as far as that brings more room; whether everyone has room then.
