@@ -65,7 +65,9 @@ pub struct Claims {
     left: BTreeSet<WorkloadIdx>,
     /// Who has run and ended in a transaction: what it claims counts no more.
     released: BTreeSet<WorkloadIdx>,
-    /// Whose members keep nobody away by who they are, while somebody is decided on.
+    /// Whose members keep others away by who they are: every head asks for those before it.
+    keeping: BTreeSet<WorkloadIdx>,
+    /// Of these, those that keep nobody away while somebody is decided on.
     passed: BTreeSet<WorkloadIdx>,
 }
 
@@ -400,6 +402,9 @@ impl ClusterState {
                 self.room.touch(*node);
             }
             self.room.keep_devices(workload, &claim.places.devices.clone(), true);
+            if !around.is_empty() {
+                self.claims.keeping.insert(workload);
+            }
             if !self.claims.passed.contains(&workload) {
                 keep_around(&mut self.room, &around, true);
             }
@@ -434,6 +439,7 @@ impl ClusterState {
         }
         self.room.keep_devices(workload, &claim.places.devices, false);
         let around = std::mem::take(&mut claim.around);
+        self.claims.keeping.remove(&workload);
         if !self.claims.passed.contains(&workload) {
             keep_around(&mut self.room, &around, false);
         }
@@ -456,11 +462,11 @@ impl ClusterState {
         own: Option<WorkloadIdx>,
     ) -> Vec<WorkloadIdx> {
         let mut below = Vec::new();
-        for (&workload, claim) in &self.claims.by_workload {
+        for &workload in &self.claims.keeping {
             let passes = own == Some(workload) || self.workloads[workload].priority < priority;
-            let counts = !claim.around.is_empty() && !self.claims.released.contains(&workload);
+            let counts = !self.claims.released.contains(&workload);
             if passes && counts && self.claims.passed.insert(workload) {
-                keep_around(&mut self.room, &claim.around, false);
+                keep_around(&mut self.room, &self.claims.by_workload[&workload].around, false);
                 below.push(workload);
             }
         }
