@@ -6,14 +6,14 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::{NodeRefusal, Reason};
 use capstan_core::model::input::{
-    HostPort, Input, PodFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy,
-    Quota,
+    HostPort, Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape,
+    PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota, Requirement,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
-    nominal, pod, shape, text,
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, labels, local_queue,
+    namespace, node, nominal, pod, shape, text,
 };
 use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
 
@@ -83,6 +83,45 @@ fn a_host_port_is_held_for_the_preemptor_too() {
     let freed = engine.step(NOW, vec![Input::PodGone(text("low"))]);
     assert_eq!(binds(&freed), [("high".to_owned(), "n".to_owned())]);
     engine.recount();
+}
+
+/// What pods of an app are that may mind those of another one on their node.
+fn of_app(gpus: i64, app: &str, minds: Option<&str>) -> Arc<PodShape> {
+    let mut shape = shape(&[(GPU, gpus)]);
+    let facts = Arc::make_mut(&mut shape);
+    facts.kin = Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(&[("app", app)]) }));
+    facts.neighbours = minds.map(|other| {
+        let (key, operator, values) = (text("app"), Operator::In, vec![text(other)]);
+        let labels = Some(vec![Requirement { key, operator, values }]);
+        let peers = PeerSelector { namespaces: vec![text(TEAM)], namespace_selector: None, labels };
+        let anti_affinity = vec![PeerTerm { key: text("kubernetes.io/hostname"), peers }];
+        Arc::new(Neighbours { anti_affinity, ..Neighbours::default() })
+    });
+    shape
+}
+
+/// There is room for one more beside what is promised: it would be in the preemptor's way once the
+/// victim has left.
+#[test]
+fn whom_a_preemptor_minds_stays_away_unless_it_goes_before_it() {
+    let queue = in_queue(None);
+    for (priority, comes) in [(100, false), (101, true)] {
+        let mut engine = Engine::new();
+        let low = pod("low", &shape(&[(GPU, 6)]), &queue);
+        engine.step(NOW, vec![gpu_node("n", 8), bound(&low, "n")]);
+        let mut hermit = pod("hermit", &of_app(4, "calm", Some("noisy")), &queue);
+        hermit.priority = 100;
+        engine.step(NOW, vec![Input::Pod(hermit)]);
+        assert_eq!(view(&engine, "hermit").state, State::Reserved);
+        let mut noisy = pod("noisy", &of_app(2, "noisy", None), &queue);
+        noisy.priority = priority;
+        let between = engine.step(NOW, vec![Input::Pod(noisy)]);
+        assert_eq!(!binds(&between).is_empty(), comes, "noisy comes at priority {priority}");
+        engine.recount();
+        let freed = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+        assert_eq!(binds(&freed).is_empty(), comes, "hermit waits beside priority {priority}");
+        engine.recount();
+    }
 }
 
 #[test]

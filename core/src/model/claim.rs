@@ -16,6 +16,12 @@
 //! together ([`draw`]). What they count while a transaction takes victims or claimants away is told
 //! in [`gone`]. Cost: what these claims want and their victims hold, at each change; for a victim
 //! that a transaction removes, what there is on its nodes.
+//!
+//! By who they are, members of a claim keep others away from their nodes as pods do that are
+//! nominated ([`Tenancy::Nominated`]): else somebody whom they mind, or who minds them, would come
+//! before the victims have left, and those would have left for nothing. Not work of higher
+//! priority, as in kube-scheduler: while that is decided on they are passed over
+//! ([`ClusterState::pass_claims`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,12 +29,14 @@ use std::sync::Arc;
 use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::model::claim::draw::{Left, Together};
-use crate::model::ids::{FrIdx, HandleSet, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, HandleSet, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{AllocatedDevice, HostPort, PodShape, ResourceClaimKey};
+use crate::model::room::Room;
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, Workload};
 use crate::quota::money::Costs;
 use crate::resources;
+use crate::rules::neighbours::Tenancy;
 
 mod draw;
 mod gone;
@@ -57,6 +65,10 @@ pub struct Claims {
     left: BTreeSet<WorkloadIdx>,
     /// Who has run and ended in a transaction: what it claims counts no more.
     released: BTreeSet<WorkloadIdx>,
+    /// Whose members keep others away by who they are: every head asks for those before it.
+    keeping: BTreeSet<WorkloadIdx>,
+    /// Of these, those that keep nobody away while somebody is decided on.
+    passed: BTreeSet<WorkloadIdx>,
 }
 
 /// Where all members of a workload go once its victims have left, and with what.
@@ -103,6 +115,8 @@ pub struct Claim {
     /// Shapes whose host ports count now. What victims use is counted beside them: a port is
     /// free for others when neither a pod nor a claim has it.
     ports: Vec<(NodeIdx, Arc<PodShape>)>,
+    /// Members that count as nominated for their nodes, unless they are passed over.
+    around: Vec<(NodeIdx, ShapeIdx)>,
     /// The claims that it was counted with.
     together: Option<Arc<Together>>,
 }
@@ -207,6 +221,13 @@ impl Claims {
         all.map(|(node, shape)| (*node, &*shape.ports))
     }
 
+    /// Members that count as nominated now, each with its node.
+    pub fn around(&self) -> impl Iterator<Item = (NodeIdx, ShapeIdx, Tenancy)> + '_ {
+        let claims = self.by_workload.iter().filter(|(of, _)| !self.passed.contains(*of));
+        let all = claims.flat_map(|(_, claim)| &claim.around);
+        all.map(|&(node, shape)| (node, shape, Tenancy::Nominated))
+    }
+
     /// What a queue's claims add to its usage of a flavor and resource.
     pub fn claimed(&self, queue: QueueIdx, fr: FrIdx) -> i64 {
         let of = |entry: &(QueueIdx, FrIdx, i64)| (entry.0, entry.1) == (queue, fr);
@@ -229,8 +250,8 @@ impl ClusterState {
         victims: Vec<WorkloadIdx>,
     ) {
         let (quota, room) = Amounts::default();
-        let (ports, together) = (Vec::new(), None);
-        let claim = Claim { assignment, places, victims, quota, room, ports, together };
+        let (ports, around, together) = (Vec::new(), Vec::new(), None);
+        let claim = Claim { assignment, places, victims, quota, room, ports, around, together };
         self.claims.insert(workload, claim);
         self.count_claims(&self.claims_beside(workload));
     }
@@ -285,6 +306,7 @@ impl ClusterState {
             assert_eq!(claim.quota, quota, "quota that {name} claims");
             assert_eq!(claim.room, room, "room that {name} claims");
             assert_eq!(claim.ports, self.ports_of(claim), "host ports that {name} claims");
+            assert_eq!(claim.around, self.around_of(claim), "members of {name} around others");
         }
         let all = self.claims.by_workload.iter();
         let by_queue = all.map(|(workload, claim)| (claim.assignment.queue, *workload)).collect();
@@ -374,14 +396,21 @@ impl ClusterState {
                 self.room.touch(node);
             }
             let claim = self.claims.by_workload.get(&workload).expect("is one of the claims");
-            let ports = self.ports_of(claim);
+            let (ports, around) = (self.ports_of(claim), self.around_of(claim));
             for (node, shape) in &ports {
                 self.room.ports.place(*node, &shape.ports);
                 self.room.touch(*node);
             }
             self.room.keep_devices(workload, &claim.places.devices.clone(), true);
+            if !around.is_empty() {
+                self.claims.keeping.insert(workload);
+            }
+            if !self.claims.passed.contains(&workload) {
+                keep_around(&mut self.room, &around, true);
+            }
             let claim = self.claims.by_workload.get_mut(&workload).expect("is one of the claims");
             (claim.quota, claim.room, claim.ports) = (quota, room, ports);
+            claim.around = around;
             claim.together = Some(drawing.clone());
         }
     }
@@ -409,5 +438,59 @@ impl ClusterState {
             self.room.touch(node);
         }
         self.room.keep_devices(workload, &claim.places.devices, false);
+        let around = std::mem::take(&mut claim.around);
+        self.claims.keeping.remove(&workload);
+        if !self.claims.passed.contains(&workload) {
+            keep_around(&mut self.room, &around, false);
+        }
+    }
+
+    /// Members that a claim is for and whom others may mind or want near, with where they will be.
+    fn around_of(&self, claim: &Claim) -> Vec<(NodeIdx, ShapeIdx)> {
+        let among = |&(pod, node): &(PodIdx, NodeIdx)| {
+            let shape = self.pods.get(pod)?.shape;
+            self.room.shape(shape).facts.kin.as_ref().map(|_| (node, shape))
+        };
+        claim.places.members.iter().filter_map(among).collect()
+    }
+
+    /// Members that work of lower priority claims for, and those of its `own` claim, keep nobody
+    /// away by who they are until [`ClusterState::restore_claims`]. Whose claims.
+    pub(super) fn pass_claims(
+        &mut self,
+        priority: i32,
+        own: Option<WorkloadIdx>,
+    ) -> Vec<WorkloadIdx> {
+        let mut below = Vec::new();
+        for &workload in &self.claims.keeping {
+            let passes = own == Some(workload) || self.workloads[workload].priority < priority;
+            let counts = !self.claims.released.contains(&workload);
+            if passes && counts && self.claims.passed.insert(workload) {
+                keep_around(&mut self.room, &self.claims.by_workload[&workload].around, false);
+                below.push(workload);
+            }
+        }
+        below
+    }
+
+    /// They keep others away again, as far as they still claim.
+    pub(super) fn restore_claims(&mut self, passed: Vec<WorkloadIdx>) {
+        for workload in passed {
+            self.claims.passed.remove(&workload);
+            if let Some(claim) = self.claims.by_workload.get(&workload) {
+                keep_around(&mut self.room, &claim.around, true);
+            }
+        }
+    }
+}
+
+/// Members of a claim count as nominated for their nodes, or do so no more.
+fn keep_around(room: &mut Room, around: &[(NodeIdx, ShapeIdx)], kept: bool) {
+    for &(node, shape) in around {
+        match kept {
+            true => room.neighbourhood.place(node, shape, Tenancy::Nominated),
+            false => room.neighbourhood.remove(node, shape, Tenancy::Nominated),
+        }
+        room.touch(node);
     }
 }

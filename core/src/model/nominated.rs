@@ -25,11 +25,16 @@ use crate::model::input::{GangKey, Text};
 use crate::model::state::ClusterState;
 use crate::model::volumes::Choices;
 
-/// Nominated pods that are off the accounts, with their nodes, and what was chosen for volumes that
-/// nobody else uses.
-#[derive(Debug)]
+/// Who is passed over.
+#[derive(Debug, Default)]
 #[must_use]
-pub struct Passed(Vec<(PodIdx, NodeIdx, Choices)>);
+pub struct Passed {
+    /// Nominated pods that are off the accounts, with their nodes, and what was chosen for volumes
+    /// that nobody else uses.
+    pods: Vec<(PodIdx, NodeIdx, Choices)>,
+    /// Whose claims keep nobody away by who their members are.
+    claims: Vec<WorkloadIdx>,
+}
 
 impl ClusterState {
     /// Notes for which node the status of a pod of ours that waits nominates it.
@@ -60,42 +65,51 @@ impl ClusterState {
     }
 
     /// Takes the nominated pods off the accounts before which all members of a workload go that
-    /// have no place yet, until [`ClusterState::restore_nominated`].
+    /// have no place yet, until [`ClusterState::restore_nominated`]. Of our own who claims room
+    /// holds it all the same, and keeps no work of higher priority away otherwise.
     pub(crate) fn pass_nominated(&mut self, workload: WorkloadIdx) -> Passed {
+        let priority = self.workloads[workload].priority;
+        let claims = self.pass_claims(priority, Some(workload));
         if self.nominated.is_empty() {
-            return Passed(Vec::new());
+            return Passed { pods: Vec::new(), claims };
         }
         let surplus = self.surplus(workload);
         let waiting = self.unplaced(workload).filter(|pod| !surplus.contains(pod));
         let waiting = waiting.map(|pod| &self.pods[pod]).filter(|pod| pod.active());
         let lowest = waiting.map(|pod| pod.priority).min();
-        self.pass_below(lowest.unwrap_or(self.workloads[workload].lowest_priority))
+        let lowest = lowest.unwrap_or(self.workloads[workload].lowest_priority);
+        Passed { pods: self.pass_below(lowest), claims }
     }
 
     /// The same for some pods.
     pub(crate) fn pass_nominated_for(&mut self, pods: &[PodIdx]) -> Passed {
         let lowest = pods.iter().map(|pod| self.pods[*pod].priority).min();
-        lowest.map_or(Passed(Vec::new()), |lowest| self.pass_below(lowest))
+        let (Some(lowest), Some(first)) = (lowest, pods.first()) else { return Passed::default() };
+        let workload = self.pods[*first].workload;
+        let priority = workload.map_or(lowest, |workload| self.workloads[workload].priority);
+        let claims = self.pass_claims(priority, None);
+        Passed { pods: self.pass_below(lowest), claims }
     }
 
     /// The same for whoever has a priority.
-    fn pass_below(&mut self, lowest: i32) -> Passed {
+    fn pass_below(&mut self, lowest: i32) -> Vec<(PodIdx, NodeIdx, Choices)> {
         let lower = self.nominated.range(..(lowest, PodIdx::FIRST)).map(|(_, pod)| *pod);
         let lower: Vec<PodIdx> = lower.collect();
         let pass = |pod: PodIdx| {
             let node = self.pods[pod].place.expect("it holds a node");
             (pod, node, self.unsettle(pod))
         };
-        Passed(lower.into_iter().map(pass).collect())
+        lower.into_iter().map(pass).collect()
     }
 
     /// Takes them onto the accounts again, whoever is on their nodes now.
     pub(crate) fn restore_nominated(&mut self, passed: Passed) {
-        for (pod, node, chosen) in passed.0.into_iter().rev() {
+        for (pod, node, chosen) in passed.pods.into_iter().rev() {
             self.settle(pod, node);
             // Of ours who was the last to use them may be gone in a try that is undone later.
             self.room.volumes.restore_used(chosen);
         }
+        self.restore_claims(passed.claims);
     }
 }
 

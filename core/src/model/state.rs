@@ -481,7 +481,7 @@ impl ClusterState {
         self.room.ports.recount(ports.chain(self.claims.ports()));
         let around = placed().filter(|(_, pod, _)| shape(pod).kin.is_some());
         let around = around.map(|(_, pod, node)| (node, pod.shape, pod.tenancy()));
-        self.room.neighbourhood.recount(around);
+        self.room.neighbourhood.recount(around.chain(self.claims.around()));
         let with = |(_, pod, node): (_, &Pod, _)| {
             let volumes = self.room.shape(pod.shape).facts.volumes.as_deref();
             Some((node, volumes?, pod.nominated))

@@ -8,14 +8,15 @@
 //! Wanted: room where less harm is done ([`Cost`]), and nobody who makes none. What a node costs is
 //! told for the first member more that it holds.
 //!
-//! Phases, inside one required domain after the other (the roomiest first), else anywhere: what
-//! each node would cost, then nodes in that order, each as far as it comes to hold more members:
-//! in the usual order, else without somebody whom a member wants near, else some set that does; who
-//! makes no difference there stays. Where all that leads nowhere, and members of several kinds open
-//! nodes for each other, one whom they want near stays in turn. Then victims for quota as usual,
-//! and at the end everyone goes back who turns out not to be needed, because another node will do
-//! by then, too. Only kinds of members that lack room count. One node may give what the cheapest
-//! few do not: the budget is spent again from each of the first [`STARTS_MAX`] nodes on.
+//! Phases, inside one required domain after the other (the roomiest first), else anywhere; where a
+//! level holds for each of several pod sets, anywhere before that: what each node would cost, then
+//! nodes in that order, each as far as it comes to hold more members: in the usual order, else
+//! without somebody whom a member wants near, else some set that does; who makes no difference
+//! there stays. Where all that leads nowhere, and members of several kinds open nodes for each
+//! other, one whom they want near stays in turn. Then victims for quota as usual, and at the end
+//! everyone goes back who turns out not to be needed, because another node will do by then, too.
+//! Only kinds of members that lack room count. One node may give what the cheapest few do not: the
+//! budget is spent again from each of the first [`STARTS_MAX`] nodes on.
 //!
 //! Cost: one look at each node that candidates stand on, without any change; then removals, half of
 //! at most [`REMOVALS_MAX`] to learn what nodes cost. For one pod that is alone that ends once no
@@ -24,6 +25,8 @@
 //! others lack more. Meanwhile only the node that is looked at is kept current. Nothing survives a
 //! restart.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use capstan_topology::DomainIdx;
 
 use super::guarded::broken_by;
@@ -31,8 +34,9 @@ use super::stands::{Cost, Stand, Stander};
 use super::{Attempt, For, Removed, Search};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
-use crate::place::coupled;
+use crate::place::{coupled, pod_sets};
 use crate::victims::candidates::Candidate;
 
 /// Removals in one search, at most: twice the nodes of a gang of 256 with eight victims each.
@@ -88,22 +92,28 @@ impl Search<'_> {
         attempt: Attempt,
     ) -> Result<Removed<'c>, Option<SearchBound>> {
         let start = txn.checkpoint();
-        let scopes = self.scopes(txn);
+        let scopes = self.scopes(txn, list);
         let Some(&scope) = scopes.first() else { return Err(None) };
-        let short = self.short(txn, scope);
         let mut focus = Focus {
             search: self,
             attempt,
-            stands: self.stands(txn, list, &short),
+            stands: Vec::new(),
             removed: Removed::default(),
             scope,
-            short,
+            short: Vec::new(),
             kept: None,
             removals: REMOVALS_MAX,
             ended: false,
         };
+        // Kinds for which `focus.stands` was reckoned: other domains may lack room for others.
+        let mut known: Vec<ClassIdx> = Vec::new();
         for scope in scopes {
-            focus.scope = scope;
+            let short = self.short(txn, scope);
+            if short != known {
+                focus.stands = self.stands(txn, list, &short);
+                known.clone_from(&short);
+            }
+            (focus.scope, focus.short) = (scope, short);
             if focus.clear(txn, list) {
                 focus.removed.by_place = true;
                 return Ok(focus.removed);
@@ -116,26 +126,41 @@ impl Search<'_> {
         Err(focus.ended.then_some(SearchBound::Victims(REMOVALS_MAX)))
     }
 
-    /// Where all members must come together, the roomiest first.
-    fn scopes(&self, txn: &mut Txn<'_>) -> Vec<DomainIdx> {
+    /// Where all members must come together and somebody may leave, the roomiest first; where each
+    /// of several pod sets may have a domain of its own, anywhere before that.
+    fn scopes(&self, txn: &mut Txn<'_>, list: &[Candidate]) -> Vec<DomainIdx> {
         if let Some(home) = self.need.home {
             return vec![home];
         }
         self.need.asks.iter().for_each(|(class, _)| txn.fresh(*class));
         let state = txn.state();
         let tree = &state.room.tree;
-        let Some(level) = self.need.topology.required.filter(|_| !self.need.topology.per_set)
-        else {
-            return vec![tree.root()];
-        };
-        let mut domains = tree.domains_at(level).to_vec();
+        let Some(level) = self.need.topology.required else { return vec![tree.root()] };
+        let leave = list.iter().filter(|it| it.room).flat_map(|it| state.placed(it.workload));
+        let positions = leave.filter_map(|pod| tree.position(state.pods[pod].place?));
+        let there: BTreeSet<DomainIdx> =
+            positions.filter_map(|position| tree.domain_of(level, position)).collect();
+        let mut domains: Vec<DomainIdx> = there.into_iter().collect();
         domains.sort_by_key(|domain| {
             let classes = self.need.asks.iter().map(|(class, _)| state.classes.fit(*class));
             let slots: u64 = classes.map(|index| index.slots(*domain)).sum();
             (std::cmp::Reverse(slots), tree.domain(*domain).start)
         });
         domains.truncate(DOMAINS_MAX);
+        if self.need.topology.per_set {
+            let at = if self.goes_together(state) { domains.len() } else { 0 };
+            domains.insert(at, tree.root());
+        }
         domains
+    }
+
+    /// Whether there are several members, and all of them are of one pod set.
+    fn goes_together(&self, state: &ClusterState) -> bool {
+        let shape = |(class, _): &(ClassIdx, u32)| state.classes.class(*class).key.shape;
+        let mut shapes = self.need.asks.iter().map(shape);
+        let Some(first) = shapes.next() else { return false };
+        shapes.all(|other| pod_sets::alike(&state.room, first, other))
+            && !matches!(self.need.asks[..], [(_, 1)])
     }
 
     /// Kinds of members that find too little room in a domain; where each finds enough by itself,
@@ -164,7 +189,6 @@ impl Search<'_> {
 impl<'c> Focus<'_, '_, 'c> {
     /// Clears nodes of the scope, those of least cost first, until everyone has room and quota.
     fn clear(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
-        self.short = self.search.short(txn, self.scope);
         let costs = self.costs(txn);
         let starts = costs.len().min(STARTS_MAX);
         (0..starts).any(|start| self.clear_from(txn, list, &costs, start))
@@ -202,14 +226,31 @@ impl<'c> Focus<'_, '_, 'c> {
         start: usize,
     ) -> bool {
         let (point, before) = (txn.checkpoint(), self.removed.taken.len());
-        let others = (0..costs.len()).filter(|at| *at != start);
-        let mut order = std::iter::once(start).chain(others).map(|at| costs[at]);
+        let mut order = self.in_order_from(txn, costs, start).into_iter();
         if order.any(|at| self.clear_node(txn, at)) && self.free_quota(txn, list) {
             return true;
         }
         self.undo(txn, point, before);
         self.short = self.search.short(txn, self.scope);
         false
+    }
+
+    /// These nodes in order, but one of them first. Where slices are asked for, those of one domain
+    /// after those of the other: half of each of two holds none.
+    fn in_order_from(&self, txn: &Txn<'_>, costs: &[usize], start: usize) -> Vec<usize> {
+        let mut order = costs.to_vec();
+        order[..=start].rotate_right(1);
+        if let Some(slices) = self.search.need.topology.slices {
+            let tree = &txn.state().room.tree;
+            let domain = |at: usize| tree.domain_of(slices.level, self.stands[at].position);
+            let mut ranks: BTreeMap<Option<DomainIdx>, usize> = BTreeMap::new();
+            for at in &order {
+                let next = ranks.len();
+                ranks.entry(domain(*at)).or_insert(next);
+            }
+            order.sort_by_key(|at| ranks[&domain(*at)]);
+        }
+        order
     }
 
     /// Clears a node as far as that brings more room; whether everyone has room then.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::model::claim::draw::Together;
+use crate::model::claim::keep_around;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
@@ -36,10 +37,11 @@ impl ClusterState {
         }
     }
 
-    /// Ports and devices of a claim are not kept any more, or are again.
+    /// Ports and devices of a claim, and who its members are, are not kept any more, or are again.
     pub(in crate::model) fn change_released(&mut self, workload: WorkloadIdx, released: bool) {
         let claim = self.claims.get(workload).expect("is one of the claims");
         let (ports, devices) = (claim.ports.clone(), claim.places.devices.clone());
+        let around = claim.around.clone();
         for (node, shape) in &ports {
             match released {
                 true => self.room.ports.remove(*node, &shape.ports),
@@ -48,6 +50,9 @@ impl ClusterState {
             self.room.touch(*node);
         }
         self.room.keep_devices(workload, &devices, !released);
+        if !self.claims.passed.contains(&workload) {
+            keep_around(&mut self.room, &around, !released);
+        }
         match released {
             true => self.claims.released.insert(workload),
             false => self.claims.released.remove(&workload),
