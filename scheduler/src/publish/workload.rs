@@ -17,13 +17,13 @@ use kube::api::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{Says, api_time, engine_time, holds, set};
-use super::diff;
 use super::shown::Compared;
+use super::{diff, requeued};
 use crate::api::GROUP;
 use crate::api::keys;
 use crate::api::workload::{
-    NAMES_MAX, POD_SET_MAX, POD_SETS_MAX, PodSet, PriorityClassRef, RequeueState, Workload,
-    WorkloadSpec, WorkloadStatus,
+    NAMES_MAX, POD_SET_MAX, POD_SETS_MAX, PodSet, PriorityClassRef, Workload, WorkloadSpec,
+    WorkloadStatus,
 };
 use crate::convert::selector::is_label_value;
 use crate::gangs::kinds::Kind;
@@ -177,7 +177,7 @@ pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> Workload
     }
 }
 
-fn number(count: u32) -> i32 {
+pub(super) fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
@@ -191,7 +191,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     }
     conditions(&mut status.conditions, details, now);
     replacements(&mut status.conditions, details, now);
-    requeued(&mut status.conditions, details, now);
+    requeued::requeued(&mut status.conditions, details, now);
     let waits = matches!(
         view.state,
         State::Gathering | State::Queued | State::Reserved | State::Provisioning
@@ -234,7 +234,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     victims.sort_unstable();
     victims.truncate(NAMES_MAX);
     status.victims = victims;
-    requeue(&mut status, details);
+    requeued::failures(&mut status, details);
     status
 }
 
@@ -279,20 +279,6 @@ fn pods_and_gpus(shown: &WorkloadStatus, details: &WorkloadDetails) -> (String, 
     let needed = if details.view.state == State::Finished { 0 } else { details.needed };
     let all = details.members.max(details.placed).max(needed);
     (format!("{}/{all}", details.placed), details.view.gpus)
-}
-
-/// Failures as far as the engine knows of any; it forgets them when the work runs.
-fn requeue(status: &mut WorkloadStatus, details: &WorkloadDetails) {
-    match details.failures {
-        0 if details.view.state == State::Running => status.requeue_state = None,
-        0 => {}
-        failures => {
-            status.requeue_state = Some(RequeueState {
-                count: number(failures),
-                requeue_at: details.retry_at.map(api_time),
-            });
-        }
-    }
 }
 
 /// When it began to wait: what the engine knows of it, or, of members that were made anew, when it
@@ -415,33 +401,6 @@ fn replacements(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now:
         let message = "no members are missing".to_owned();
         set(conditions, Says { of, status: false, reason: "PodsReady", message }, now);
     }
-}
-
-/// Whether one that was stopped may queue again yet, in Kueue's words: `Requeued` is false while
-/// something else than its turn keeps it, and true with what ended that.
-fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
-    let view = &details.view;
-    let kept = match (&view.preempted, &view.reason) {
-        (Some(stop), Some(reason)) if view.state == State::Queued => {
-            let held = matches!(reason.code(), "Backoff" | "Deactivated" | "Suspended");
-            held.then(|| (evicted_for(stop), reason.to_string()))
-        }
-        _ => None,
-    };
-    let of = "Requeued";
-    if let Some((reason, message)) = kept {
-        return set(conditions, Says { of, status: false, reason, message }, now);
-    }
-    let kept = conditions.iter().find(|it| it.type_ == "Requeued" && it.status == "False");
-    let over = match kept.map(|kept| &*kept.reason) {
-        None => return,
-        Some(word) if word.starts_with("Deactivated") => "Reactivated",
-        Some("LocalQueueStopped") => "LocalQueueRestarted",
-        Some("ClusterQueueStopped") => "ClusterQueueRestarted",
-        Some(_) => "BackoffFinished",
-    };
-    let message = "it queues again".to_owned();
-    set(conditions, Says { of, status: true, reason: over, message }, now);
 }
 
 /// Why a workload is stopped, as its condition `Evicted` has it: in Kueue's words, with what is

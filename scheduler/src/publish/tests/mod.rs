@@ -11,6 +11,7 @@ mod places;
 mod pods;
 mod refused;
 mod requests;
+mod requeued;
 mod strays;
 mod told;
 mod vanished;
