@@ -15,6 +15,7 @@ use capstan_tests::facts::{
     namespace, node, nominal, pod, shape, text,
 };
 use capstan_tests::play::Stage;
+use capstan_tests::seed::Seed;
 
 /// A time of day, in seconds.
 fn second(at: i64) -> Time {
@@ -114,7 +115,7 @@ fn a_stop_is_told_when_it_is_decided_and_when_all_is_free() {
     // One GPU is left: what comes needs all that is lent, and starts when the last pod has left.
     let lent = job("lent", 3, &shape(&[(GPU, 1)]), &in_queue(Some("guest")));
     play(&mut stage, 110, [Input::Owner(lent)]);
-    stage.lingers = Some(capstan_tests::seed::Seed::new(7));
+    stage.lingers = Some(Seed::new(7));
     let outputs = play(&mut stage, 130, [Input::Pod(gpus("mine", 4, "own"))]);
     let told = told(&outputs);
     let reason = PreemptionReason::InCohortReclamation;
@@ -173,6 +174,27 @@ fn an_engine_tells_nothing_of_what_the_one_before_it_saw_and_goes_on_from_there(
     idle.observe(second(301), vec![Input::Pod(work)]);
     let output = idle.step(second(302), Vec::new());
     assert_eq!(told(&[output]), []);
+}
+
+/// Its Job was resumed a moment ago: none of its pods has a node yet, and some are still to come.
+#[test]
+fn what_an_engine_before_this_one_resumed_is_not_admitted_twice() {
+    let count = |outputs: &[StepOutput], which: fn(&Passage) -> bool| {
+        told(outputs).iter().filter(|it| which(&it.2)).count()
+    };
+    let admitted: fn(&Passage) -> bool = |what| matches!(what, Passage::Admitted { .. });
+    for lingers in [None, Some(Seed::new(7))] {
+        let mut stage = stage();
+        stage.lingers = lingers;
+        let train = job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("own")));
+        stage.add([Input::Owner(train)]);
+        assert_eq!(count(&[stage.step()], admitted), 1);
+        let mut next = stage.restarted();
+        next.now = second(110);
+        let outputs = next.settle(|_| {});
+        assert_eq!(count(&outputs, admitted), 0, "{:?}", told(&outputs));
+        assert_eq!(count(&outputs, |what| matches!(what, Passage::Ready { .. })), 1);
+    }
 }
 
 #[test]

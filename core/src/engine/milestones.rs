@@ -35,10 +35,15 @@ impl Engine {
         std::mem::take(&mut self.milestones.passed)
     }
 
-    /// A workload was admitted.
+    /// A workload was admitted. Of one whose owner runs because it was resumed that was told then,
+    /// maybe by an engine before this one: it only gets its places anew.
     pub(crate) fn note_admission(&mut self, now: Time, workload: WorkloadIdx) {
-        let waited = now.since(self.state.workloads[workload].waits_since());
-        self.pass(workload, Passage::Admitted { waited });
+        let owner = self.state.owner_of(workload);
+        let resumed = owner.is_some_and(|owner| !owner.suspended && owner.admitted.is_some());
+        if !resumed {
+            let waited = now.since(self.state.workloads[workload].waits_since());
+            self.pass(workload, Passage::Admitted { waited });
+        }
         self.state.workloads[workload].run = Run::Begun;
     }
 
