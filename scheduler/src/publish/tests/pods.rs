@@ -5,7 +5,7 @@ use super::*;
 /// Pod and reason of every condition that was written.
 fn conditions(api: &Api) -> Vec<(String, String)> {
     let said = api.writes.iter().filter_map(|(key, write)| match (key, write) {
-        (Key::Pod(pod), Write::Condition(said)) => {
+        (Key::Pod(pod), Write::Condition(said) | Write::Reword(said)) => {
             Some((pod.name.to_string(), said.reason.clone()))
         }
         _ => None,
@@ -57,6 +57,8 @@ fn pods_that_wait_say_so_once_for_each_reason() {
     plan.workload(at(changed + 200), gang(State::Binding));
     api.work(&mut plan, at(changed + 9_000));
     assert_eq!(conditions(&api).len(), 9);
+    let first = api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_)));
+    assert_eq!(first.count(), 3, "since when a pod waits is said once");
 }
 
 #[test]
@@ -103,7 +105,7 @@ fn members_of_a_gang_that_is_not_whole_yet_say_nothing() {
 /// Pods and nodes for which they were nominated, in the order written.
 fn nominations(api: &Api) -> Vec<(String, Option<String>)> {
     let of = |(key, write): &(Key, Write)| match (key, write) {
-        (Key::Pod(pod), Write::Condition(said)) => {
+        (Key::Pod(pod), Write::Condition(said) | Write::Reword(said)) => {
             Some((pod.name.to_string(), said.node.as_ref().map(ToString::to_string)))
         }
         _ => None,
