@@ -167,11 +167,13 @@ pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> Workload
         min_count: (view.pod_sets.len() == 1 && view.min_member < all)
             .then(|| number(view.min_member)),
     });
+    // Where another priority came from says nothing of this one.
+    let before = shown.filter(|shown| shown.priority == view.priority);
     let queue = view.local_queue.as_deref().filter(|name| is_object_name(name));
     WorkloadSpec {
         queue_name: queue.unwrap_or_default().to_owned(),
         priority: view.priority,
-        priority_class_ref: class.or_else(|| shown.and_then(|s| s.priority_class_ref.clone())),
+        priority_class_ref: class.or_else(|| before.and_then(|s| s.priority_class_ref.clone())),
         active: shown.is_none_or(|shown| shown.active),
         pod_sets: sets.collect(),
     }

@@ -229,6 +229,16 @@ fn who_was_deactivated_stays_so_unless_its_owner_is_another() {
 }
 
 #[test]
+fn a_class_that_is_named_no_more_goes_with_its_priority() {
+    let mut details = gang(State::Queued);
+    (details.priority_class, details.view.priority) = (Some("high".into()), 100);
+    let shown = workload::spec(None, &details);
+    assert_eq!(shown.priority_class_ref.as_ref().map(|class| &*class.name), Some("high"));
+    (details.priority_class, details.view.priority) = (None, 0);
+    assert_eq!(workload::spec(Some(&shown), &details).priority_class_ref, None);
+}
+
+#[test]
 fn a_gang_costs_one_create_and_one_status_until_it_is_bound() {
     let (mut plan, mut api) = ready();
     plan.workload(at(100), gang(State::Gathering));
