@@ -305,11 +305,9 @@ const BEING_STARTED: &str = "its pods are being started";
 
 fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
     let view = &details.view;
-    let recovers = conditions.iter().any(|known| {
-        known.type_ == "PodsReady" && (known.status == "True" || known.reason == "WaitForRecovery")
-    });
-    let says = |of: &str| conditions.iter().any(|known| known.type_ == of);
-    let (says_already, decided) = (says("PodsReady"), says("QuotaReserved"));
+    let decided = conditions.iter().any(|known| known.type_ == "QuotaReserved");
+    let before = conditions.iter().find(|known| known.type_ == "PodsReady").cloned();
+    let before = before.as_ref();
     let mut say = |of, status, reason: &str, message: String| {
         set(conditions, Says { of, status, reason, message }, now);
     };
@@ -326,7 +324,7 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
             say("QuotaReserved", true, "QuotaReserved", reserved_in(details));
             say("Admitted", false, "PendingDelayedTopologyRequests", "nodes are built".to_owned());
         }
-        State::Resuming | State::Preparing | State::Binding if recovers => {
+        State::Resuming | State::Preparing | State::Binding if before.is_some_and(recovers) => {
             admitted(&mut say, details);
             let message = match &view.reason {
                 Some(reason) => reason.to_string(),
@@ -340,7 +338,7 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
         }
         State::Running => {
             admitted(&mut say, details);
-            if let Some((status, reason, message)) = ready(details, recovers, says_already) {
+            if let Some((status, reason, message)) = ready(details, before) {
                 say("PodsReady", status, reason, message);
             }
         }
@@ -369,17 +367,25 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
     }
 }
 
-/// What PodsReady says of work that runs, if anything; `said`: it said something before.
+/// Whether work had started by what PodsReady says, and is whole or recovers.
+fn recovers(before: &Condition) -> bool {
+    before.status == "True" || before.reason == "WaitForRecovery"
+}
+
+/// What PodsReady says of work that runs, if anything, given what it said before.
 fn ready(
     details: &WorkloadDetails,
-    recovers: bool,
-    said: bool,
+    before: Option<&Condition>,
 ) -> Option<(bool, &'static str, String)> {
-    match (details.up, recovers) {
-        (true, _) => Some((true, "Started", "enough pods are ready".to_owned())),
+    let fell = before.is_some_and(|it| matches!(&*it.reason, "WaitForRecovery" | "Recovered"));
+    match (details.up, before.is_some_and(recovers)) {
+        (true, _) => {
+            let word = if fell { "Recovered" } else { "Started" };
+            Some((true, word, "enough pods are ready".to_owned()))
+        }
         (false, true) => Some((false, "WaitForRecovery", few_are_ready(details))),
         // What it said while it waited for nodes is no longer so.
-        (false, false) => said.then(|| (false, "WaitForStart", BEING_STARTED.to_owned())),
+        (false, false) => before.map(|_| (false, "WaitForStart", BEING_STARTED.to_owned())),
     }
 }
 

@@ -415,4 +415,17 @@ fn what_runs_and_is_not_ready_says_so() {
     api.work(&mut plan, at(10_000));
     let message = "1 of the 3 pods that it needs are ready";
     assert_eq!(of(&api), says("False", "WaitForRecovery", message));
+    (it.up, it.ready) = (true, 3);
+    for second in [15, 20] {
+        it.view.per_hour = Some(capstan_core::money::MicroUsd(second * 1_000_000));
+        plan.workload(at(second * 1_000), it.clone());
+        api.work(&mut plan, at(second * 1_000));
+        assert_eq!(of(&api), says("True", "Recovered", "enough pods are ready"));
+    }
+    // The next run starts as the first did.
+    plan.workload(at(25_000), waits(it.clone(), room(1), &[]));
+    api.work(&mut plan, at(25_000));
+    plan.workload(at(30_000), it);
+    api.work(&mut plan, at(30_000));
+    assert_eq!(of(&api), says("True", "Started", "enough pods are ready"));
 }
