@@ -3,7 +3,8 @@
 //! Steps are counted as they happen ([`Metrics::step`], from what the report says), what the
 //! engine shows and keeps is set whenever somebody looks ([`Metrics::look`],
 //! [`Metrics::footprint`]). Labels are names of queues, cohorts, flavors, resources and classes, or
-//! words of an enum; never of pods or workloads. An empty `cluster_queue` is work without one.
+//! words of an enum; never of pods or workloads. An empty `cluster_queue` is work without one. What
+//! is gone leaves no series, be it one that was set or one that was counted.
 //!
 //! What of Kueue's is otherwise here, and why:
 //!
@@ -30,6 +31,7 @@ use prometheus::{
 
 mod budgets;
 mod gauges;
+mod names;
 mod passages;
 mod register;
 #[cfg(test)]
@@ -195,7 +197,7 @@ impl Metrics {
     pub fn look(&self, look: &Look<'_>) {
         let switches = self.switches.lock();
         self.gauges.show(look, *switches);
-        self.passages.place(&look.census.shapes);
+        self.passages.look(look);
     }
 
     /// Sets how much the engine keeps of what.

@@ -6,15 +6,16 @@ use capstan_core::Engine;
 use capstan_core::explain::census::{CohortQuota, Limits, Tally};
 use capstan_core::explain::milestone::{Passage, Stop};
 use capstan_core::model::input::{
-    Input, OwnerEnd, OwnerFacts, PodFacts, PreemptReclaim, Quota, Wishes,
+    Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PreemptReclaim, Quota, Wishes,
 };
 use capstan_core::plan::{PreemptionReason, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, cohort, flavor, gang, group, in_queue, job, local_queue,
-    namespace, node, nominal, pod, shape, text,
+    namespace, node, nominal, pod, pods_of, shape, text,
 };
 use capstan_tests::play::Stage;
+use capstan_tests::seed::Seed;
 
 /// A time of day, in seconds.
 fn second(at: i64) -> Time {
@@ -93,7 +94,7 @@ fn work_is_admitted_gets_ready_and_ends_once_each() {
     assert_eq!(told(&outputs), expected);
     assert_eq!(told(&play(&mut stage, 110, [])), []);
     let mut ended = stage.pods[&work.uid].clone();
-    ended.phase = capstan_core::model::input::PodPhase::Succeeded;
+    ended.phase = PodPhase::Succeeded;
     let outputs = play(&mut stage, 160, [Input::Pod(ended.clone())]);
     let ran = Span::seconds(60);
     assert_eq!(told(&outputs), [passed("own", "high", Passage::Finished { ran })]);
@@ -114,7 +115,7 @@ fn a_stop_is_told_when_it_is_decided_and_when_all_is_free() {
     // One GPU is left: what comes needs all that is lent, and starts when the last pod has left.
     let lent = job("lent", 3, &shape(&[(GPU, 1)]), &in_queue(Some("guest")));
     play(&mut stage, 110, [Input::Owner(lent)]);
-    stage.lingers = Some(capstan_tests::seed::Seed::new(7));
+    stage.lingers = Some(Seed::new(7));
     let outputs = play(&mut stage, 130, [Input::Pod(gpus("mine", 4, "own"))]);
     let told = told(&outputs);
     let reason = PreemptionReason::InCohortReclamation;
@@ -163,7 +164,7 @@ fn an_engine_tells_nothing_of_what_the_one_before_it_saw_and_goes_on_from_there(
     let mut next = stage.restarted();
     next.now = second(150);
     assert_eq!(told(&next.settle(|_| {})), [], "it was admitted and ready before");
-    work.phase = capstan_core::model::input::PodPhase::Failed;
+    work.phase = PodPhase::Failed;
     let outputs = play(&mut next, 200, [Input::Pod(work.clone())]);
     let ran = Span::seconds(100);
     assert_eq!(told(&outputs), [passed("own", "-", Passage::Finished { ran })]);
@@ -173,6 +174,55 @@ fn an_engine_tells_nothing_of_what_the_one_before_it_saw_and_goes_on_from_there(
     idle.observe(second(301), vec![Input::Pod(work)]);
     let output = idle.step(second(302), Vec::new());
     assert_eq!(told(&[output]), []);
+}
+
+/// Its Job was resumed a moment ago: none of its pods has a node yet, and some are still to come.
+#[test]
+fn what_an_engine_before_this_one_resumed_is_not_admitted_twice() {
+    let count = |outputs: &[StepOutput], which: fn(&Passage) -> bool| {
+        told(outputs).iter().filter(|it| which(&it.2)).count()
+    };
+    let admitted: fn(&Passage) -> bool = |what| matches!(what, Passage::Admitted { .. });
+    for lingers in [None, Some(Seed::new(7))] {
+        let mut stage = stage();
+        stage.lingers = lingers;
+        let train = job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("own")));
+        stage.add([Input::Owner(train)]);
+        assert_eq!(count(&[stage.step()], admitted), 1);
+        let mut next = stage.restarted();
+        next.now = second(110);
+        let outputs = next.settle(|_| {});
+        assert_eq!(count(&outputs, admitted), 0, "{:?}", told(&outputs));
+        assert_eq!(count(&outputs, |what| matches!(what, Passage::Ready { .. })), 1);
+    }
+}
+
+/// A pod of a Job fails, and the Job makes another: it is done when it says so.
+#[test]
+fn a_job_that_makes_a_pod_anew_is_admitted_and_finished_once() {
+    let mut stage = stage();
+    let train = job("train", 1, &shape(&[(GPU, 1)]), &in_queue(Some("own")));
+    let mut all = play(&mut stage, 100, [Input::Owner(train.clone())]);
+    let phase = PodPhase::Failed;
+    let first = stage.pods.values().next().expect("it was made").clone();
+    all.extend(play(&mut stage, 200, [Input::Pod(PodFacts { phase, ..first })]));
+    let (name, created) = (text("next"), second(210));
+    let next = PodFacts { uid: name.clone(), name, created, ..pods_of(&train)[0].clone() };
+    all.extend(play(&mut stage, 210, [Input::Pod(next.clone())]));
+    let next = stage.pods[&next.uid].clone();
+    assert!(next.node.is_some(), "it runs");
+    all.extend(play(&mut stage, 300, [Input::Pod(PodFacts { phase, ..next })]));
+    let done =
+        OwnerFacts { finished: Some(OwnerEnd::Failed(None)), ..stage.owners[&train.uid].clone() };
+    all.extend(play(&mut stage, 310, [Input::Owner(done)]));
+    let told = told(&all);
+    let passed: Vec<&Passage> = told.iter().map(|it| &it.2).collect();
+    // It held quota for 100 s, and for 90 s.
+    let [Passage::Admitted { .. }, Passage::Ready { .. }, Passage::Finished { ran }] = passed[..]
+    else {
+        panic!("{passed:?}");
+    };
+    assert_eq!(*ran, Span::seconds(190));
 }
 
 #[test]

@@ -112,6 +112,23 @@ fn who_is_too_many_waits_and_says_so() {
     assert_eq!((names(&output), view(&engine, "g").state), (Vec::new(), State::Finished));
 }
 
+/// All that it says it has ended well in the end: who failed before does not count.
+#[test]
+fn a_group_whose_replacement_ended_well_did_not_fail() {
+    let pods = members(3, 2);
+    let failed =
+        |engine: &Engine| engine.details(&text("team"), &text("g")).expect("it is there").failed;
+    let (mut engine, _) = engine([bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    engine.step(NOW, vec![ended(&pods[0], PodPhase::Failed)]);
+    assert!(failed(&engine), "so far");
+    engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
+    engine.step(NOW, vec![bound(&pods[2], "n")]);
+    engine.step(NOW, vec![ended(&pods[1], PodPhase::Succeeded)]);
+    assert!(failed(&engine), "one of two ended well");
+    engine.step(NOW, vec![ended(&pods[2], PodPhase::Succeeded)]);
+    assert_eq!((view(&engine, "g").state, failed(&engine)), (State::Finished, false));
+}
+
 #[test]
 fn a_raised_number_lets_others_in() {
     let pods = members(3, 2);

@@ -100,7 +100,7 @@ impl Engine {
             up: entry.up,
             owner_end: state.owner_of(index).and_then(|owner| owner.finished.clone()),
             suspended: state.owner_of(index).is_some_and(|owner| owner.suspended),
-            failed: members().any(|pod| pod.phase == PodPhase::Failed),
+            failed: state.failed(index),
             waiting: members().filter(waits).chain(surplus).map(|pod| pod.reference()).collect(),
             planned: planned.collect(),
             victims: victims.iter().filter_map(named).collect(),

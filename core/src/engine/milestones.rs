@@ -25,6 +25,9 @@ pub(super) struct Milestones {
     passed: Vec<Milestone>,
     /// Who was stopped by this engine and still holds something: why, and since when.
     leaving: BTreeMap<WorkloadIdx, (Arc<Whose>, PreemptionReason, Time)>,
+    /// Of whom all members ended and whose owner does not say that its work is done: what is told
+    /// of them if they go without that.
+    ended: BTreeMap<WorkloadIdx, (Arc<Whose>, Span)>,
     /// Whose work was told of last: that of the next one is often the same.
     last: Arc<Whose>,
 }
@@ -35,11 +38,20 @@ impl Engine {
         std::mem::take(&mut self.milestones.passed)
     }
 
-    /// A workload was admitted.
+    /// A workload was admitted. Of one whose owner runs because it was resumed that was told then,
+    /// maybe by an engine before this one: it only gets its places anew. So does one that had begun
+    /// and whose owner makes pods after those that ended.
     pub(crate) fn note_admission(&mut self, now: Time, workload: WorkloadIdx) {
-        let waited = now.since(self.state.workloads[workload].waits_since());
-        self.pass(workload, Passage::Admitted { waited });
-        self.state.workloads[workload].run = Run::Begun;
+        let owner = self.state.owner_of(workload);
+        let resumed = owner.is_some_and(|owner| !owner.suspended && owner.admitted.is_some());
+        let entry = &self.state.workloads[workload];
+        let goes_on = entry.requeue.lost_at().is_some() && self.state.goes_on(&entry.id.key);
+        if !resumed && !goes_on {
+            let waited = now.since(entry.waits_since());
+            self.pass(workload, Passage::Admitted { waited });
+        }
+        let run = if goes_on { Run::Ready } else { Run::Begun };
+        self.state.workloads[workload].run = run;
     }
 
     /// A workload is stopped.
@@ -86,7 +98,13 @@ impl Engine {
         let entry = &self.state.workloads[workload];
         let held = entry.assignment.as_ref().map(|held| now.since(held.at));
         let waited = now.since(entry.waits_since());
+        let ran = Span(entry.requeue.ran().0.saturating_add(held.unwrap_or_default().0));
+        // What was stopped, by whichever engine, has not ended by itself.
+        let by_itself = || !stopped && !self.is_marked(workload);
+        let goes_on = || self.state.goes_on(&entry.id.key);
         let next = match (entry.run, entry.state) {
+            // It may make more pods, and says when its work is done.
+            (run, State::Finished) if goes_on() && by_itself() => run,
             (_, State::Finished) => Run::Over,
             (_, State::Gathering | State::Queued | State::Reserved) => Run::Waits,
             (Run::Ready, _) => Run::Ready,
@@ -96,13 +114,16 @@ impl Engine {
         };
         let passed = match (entry.run, next) {
             (Run::Begun, Run::Ready) => held.map(|admitted| Passage::Ready { waited, admitted }),
-            // What was stopped, by whichever engine, has not ended by itself.
-            (Run::Begun | Run::Ready, Run::Over) if !stopped && !self.is_marked(workload) => {
-                let ran = entry.requeue.ran().0.saturating_add(held.unwrap_or_default().0);
-                Some(Passage::Finished { ran: Span(ran) })
-            }
+            (Run::Begun | Run::Ready, Run::Over) if by_itself() => Some(Passage::Finished { ran }),
             _ => None,
         };
+        let ends = entry.state == State::Finished && matches!(next, Run::Begun | Run::Ready);
+        let ends = ends && by_itself();
+        self.milestones.ended.remove(&workload);
+        if ends {
+            let of = self.whose(workload);
+            self.milestones.ended.insert(workload, (of, ran));
+        }
         self.state.workloads[workload].run = next;
         if let Some(what) = passed {
             self.pass(workload, what);
@@ -128,9 +149,12 @@ impl Engine {
         self.state.marked_pod(workload) || self.state.owner_mark(workload).is_some()
     }
 
-    /// A workload is gone: a stop that was not answered came about.
+    /// A workload is gone: a stop that was not answered came about, and what had ended is done.
     pub(super) fn note_gone(&mut self, workload: WorkloadIdx) {
         self.stop_came_about(workload);
+        if let Some((of, ran)) = self.milestones.ended.remove(&workload) {
+            self.milestones.passed.push(Milestone { of, what: Passage::Finished { ran } });
+        }
         if let Some((of, reason, since)) = self.milestones.leaving.remove(&workload) {
             let took = self.state.now.since(since);
             let what = Passage::Left { reason: Box::new(reason), took };

@@ -19,6 +19,7 @@ use crate::model::ids::WorkloadIdx;
 use crate::model::input::{GangKey, PodPhase};
 use crate::model::pod::Binding;
 use crate::model::state::ClusterState;
+use crate::model::workload::Run;
 use crate::plan::State;
 
 impl ClusterState {
@@ -60,7 +61,7 @@ impl ClusterState {
             () => State::Queued,
         };
         if placed == 0 {
-            self.give_up_quota(workload, marked);
+            self.give_up_quota(workload, (marked, state == State::Finished));
         }
         let whole = need.min(placed.saturating_add(self.members_lacking(workload)));
         let whole = whole.saturating_sub(later);
@@ -113,7 +114,7 @@ impl ClusterState {
     }
 
     /// Whether work has an owner that makes pods of it again, whatever happens to those of a run.
-    pub(super) fn goes_on(&self, key: &GangKey) -> bool {
+    pub(crate) fn goes_on(&self, key: &GangKey) -> bool {
         let GangKey::Owner(uid, _) = key else { return false };
         self.owners.get(uid).is_some_and(|owner| owner.finished.is_none())
     }
@@ -128,15 +129,16 @@ impl ClusterState {
     }
 
     /// A workload has no place any more. How long it held quota is counted, unless it was stopped:
-    /// then it was counted when that began.
-    fn give_up_quota(&mut self, workload: WorkloadIdx, stopped: bool) {
+    /// then it was counted when that began. It is noted when that was if it had started, or ended.
+    fn give_up_quota(&mut self, workload: WorkloadIdx, (stopped, ended): (bool, bool)) {
         if self.workloads[workload].assignment.is_none() {
             return;
         }
         let held = self.set_assignment(workload, None).filter(|_| !stopped);
         if let Some(held) = held {
-            let held = self.now.since(held.at);
-            self.workloads[workload].requeue.held_for(held);
+            let (now, entry) = (self.now, &mut self.workloads[workload]);
+            let started = ended || entry.run == Run::Ready;
+            entry.requeue.held_for(now.since(held.at), started.then_some(now));
         }
     }
 

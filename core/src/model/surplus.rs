@@ -225,6 +225,15 @@ impl ClusterState {
             .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
     }
 
+    /// Whether a member ended badly, as far as it is still shown, and fewer ended well all the same
+    /// than the group says that it has.
+    pub(crate) fn failed(&self, workload: WorkloadIdx) -> bool {
+        let members = &self.workloads[workload].members;
+        let lacks = |size: u32| self.run_of(workload, size).done.len() < size as usize;
+        members.iter().any(|pod| self.pods[*pod].phase == PodPhase::Failed)
+            && self.group_size(workload).is_none_or(lacks)
+    }
+
     /// Whether a group waits for pods of its that name another scheduler: not where it has as many
     /// without them as it says.
     pub(super) fn lacks_strangers(&self, workload: WorkloadIdx) -> bool {

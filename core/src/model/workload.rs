@@ -260,6 +260,8 @@ struct Past {
     unready_at: Option<Time>,
     /// How long earlier runs held quota, all together.
     ran: Span,
+    /// When its quota went with the last of its members that had started; `None`: it never did.
+    lost_at: Option<Time>,
     /// What it will have to know once its members have left that are being stopped.
     next: Option<RequeueNote>,
     /// Since when it has not been whole that had come up.
@@ -297,10 +299,12 @@ impl Requeue {
         }
     }
 
-    /// It held quota for so long and has lost it without being stopped.
-    pub fn held_for(&mut self, held: Span) {
-        let ran = &mut self.past.get_or_insert_default().ran;
-        *ran = Span(ran.0.saturating_add(held.0.max(0)));
+    /// It held quota for so long and has lost it without being stopped; `lost_at`: now, if it had
+    /// started.
+    pub fn held_for(&mut self, held: Span, lost_at: Option<Time>) {
+        let past = self.past.get_or_insert_default();
+        past.ran = Span(past.ran.0.saturating_add(held.0.max(0)));
+        past.lost_at = lost_at.or(past.lost_at);
     }
 
     /// When it was stopped last because its pods did not come up, unless it has come up since.
@@ -315,6 +319,12 @@ impl Requeue {
     /// When it was stopped last; `None`: never.
     pub fn stopped_at(&self) -> Option<Time> {
         self.past().stopped_at
+    }
+
+    /// When it lost its quota though it had started, unless it was stopped since.
+    pub fn lost_at(&self) -> Option<Time> {
+        let past = self.past();
+        past.lost_at.filter(|at| past.stopped_at.is_none_or(|stopped| stopped < *at))
     }
 
     /// Stops in a row because its pods did not come up.
@@ -379,9 +389,11 @@ impl Workload {
         self.kept_until.is_some() || self.late
     }
 
-    /// Since when it waits, if it does: its creation, or its last stop.
+    /// Since when it waits, if it does: its creation, its last stop, or the end of the last of its
+    /// members.
     pub fn waits_since(&self) -> Time {
-        self.created.max(self.requeue.stopped_at().unwrap_or(self.created))
+        let last = self.requeue.stopped_at().max(self.requeue.lost_at());
+        self.created.max(last.unwrap_or(self.created))
     }
 
     /// Whether it waits: for members, quota, nodes or victims.

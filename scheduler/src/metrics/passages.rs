@@ -2,7 +2,8 @@
 //!
 //! Everything is said by the milestones of a step's report, with the queues that the work was in
 //! then. Only the cohorts above its queue are looked up later, with the next look at the quota
-//! tree: who is admitted before the first look counts there as well.
+//! tree: who is admitted before the first look counts there as well. With that look goes what was
+//! counted of queues and cohorts that are gone.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,9 @@ use capstan_core::plan::{Counts, Outcome, PreemptionReason, Report};
 use parking_lot::Mutex;
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry};
 
-use super::register::{Buckets, Counted, Timed, counter, counters, histograms, int_gauges};
+use super::Look;
+use super::names::Names;
+use super::register::{Buckets, Counted, Timed, counter, counters, histograms, int_gauges, keep};
 
 /// Why a victim is evicted, as its condition has it.
 const PREEMPTED: &str = "Preempted";
@@ -29,6 +32,8 @@ pub(super) struct Passages {
     times: Times,
     /// Admissions whose cohorts are still to be looked up, by ClusterQueue and class.
     above: Mutex<BTreeMap<(Text, Text), u64>>,
+    /// Who there was at the last look.
+    there: Mutex<Names>,
 }
 
 /// What rounds came to.
@@ -186,6 +191,7 @@ impl Passages {
             numbers: Numbers::new(at),
             times: Times::new(at),
             above: Mutex::default(),
+            there: Mutex::default(),
         }
     }
 
@@ -265,8 +271,34 @@ impl Passages {
         }
     }
 
+    /// Takes in who there is now.
+    pub(super) fn look(&self, look: &Look<'_>) {
+        self.place(&look.census.shapes);
+        let there = Names::of(look);
+        let mut known = self.there.lock();
+        let gone = !there.include(&known);
+        *known = there;
+        if gone {
+            self.keep(&known);
+        }
+    }
+
+    /// Forgets everybody else.
+    fn keep(&self, there: &Names) {
+        let Numbers { reserved, admitted, finished, evicted, .. } = &self.numbers;
+        [reserved, admitted, finished, evicted].into_iter().for_each(|it| it.keep(there));
+        let Times { reserved, admitted, ready, ready_after, execution, eviction } = &self.times;
+        let timers = [reserved, admitted, ready, ready_after, execution, eviction];
+        timers.into_iter().for_each(|it| it.keep(there));
+        for counters in [&self.numbers.evicted_once, &self.numbers.preempted] {
+            keep(counters, |labels| there.has_queue(labels[0]));
+        }
+        keep(&self.cycles.skips, |labels| there.has_queue(labels[0]));
+        keep(&self.numbers.in_cohorts, |labels| there.has_cohort(labels[0]));
+    }
+
     /// Counts what was admitted for the cohorts above its queue.
-    pub(super) fn place(&self, shapes: &[QueueShape]) {
+    fn place(&self, shapes: &[QueueShape]) {
         let waiting = std::mem::take(&mut *self.above.lock());
         if waiting.is_empty() {
             return;

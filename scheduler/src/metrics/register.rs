@@ -4,10 +4,13 @@
 use capstan_core::explain::milestone::Whose;
 use capstan_core::explain::quantity::per_unit;
 use capstan_core::time::Span;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
+
+use super::names::Names;
 
 /// Upper bounds of the step duration histogram in seconds: a quiet step takes microseconds, the
 /// largest gang that is promised takes 150 ms.
@@ -87,6 +90,12 @@ impl Counted {
     pub(super) fn forget_locals(&self) {
         self.local.reset();
     }
+
+    /// Forgets what was counted of queues that are not there any more.
+    pub(super) fn keep(&self, there: &Names) {
+        keep(&self.queue, |labels| there.has_queue(labels[0]));
+        keep(&self.local, |labels| there.has_local(labels[1], labels[0]));
+    }
 }
 
 /// A histogram of times by ClusterQueue, and its twin by LocalQueue.
@@ -128,6 +137,30 @@ impl Timed {
     /// Forgets what was timed by LocalQueue.
     pub(super) fn forget_locals(&self) {
         self.local.reset();
+    }
+
+    /// Forgets what was timed of queues that are not there any more.
+    pub(super) fn keep(&self, there: &Names) {
+        keep(&self.queue, |labels| there.has_queue(labels[0]));
+        keep(&self.local, |labels| there.has_local(labels[1], labels[0]));
+    }
+}
+
+/// Takes away the series that do not stay, by the values of their labels in order.
+pub(super) fn keep<T: MetricVecBuilder>(vector: &MetricVec<T>, stays: impl Fn(&[&str]) -> bool) {
+    let names: Vec<String> =
+        vector.desc().into_iter().flat_map(|desc| desc.variable_labels.clone()).collect();
+    for family in vector.collect() {
+        for metric in family.get_metric() {
+            let mut values: Vec<&str> = Vec::with_capacity(names.len());
+            for name in &names {
+                let pair = metric.get_label().iter().find(|pair| pair.name() == name.as_str());
+                values.push(pair.map_or("", |pair| pair.value()));
+            }
+            if !stays(&values) {
+                _ = vector.remove_label_values(&values);
+            }
+        }
     }
 }
 

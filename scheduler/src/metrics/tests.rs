@@ -384,6 +384,34 @@ fn what_is_gone_leaves_no_gauge() {
 }
 
 #[test]
+fn what_was_counted_of_queues_goes_with_them() {
+    let metrics = Metrics::new();
+    metrics.configure(Switches { locals: true, ..Switches::default() });
+    let admitted = || Passage::Admitted { waited: Span::seconds(3) };
+    let reason = PreemptionReason::InCohortReclamation;
+    let stop = Stop { reason, preempting: Some("team".into()), first: true };
+    let all = [admitted(), Passage::Evicted(Box::new(stop)), Passage::Skipped];
+    metrics.step(&passed(&whose(), all), Duration::ZERO);
+    metrics.step(&passed(&Whose::default(), [admitted()]), Duration::ZERO);
+    show(&metrics, &[queue()]);
+    show(&metrics, &[queue()]);
+    let of = |queue: &str, class: &str| {
+        let labels = format!("cluster_queue={queue:?},priority_class={class:?}");
+        format!("capstan_admitted_workloads_total{{{labels}}} 1")
+    };
+    has(&metrics, &of("team", "high"));
+    metrics.look(&Look { queues: &[], local_queues: &[], census: &Census::default() });
+    for name in ["\"team\"", "\"gpus\"", "\"research\"", "\"all\""] {
+        lacks(&metrics, name);
+    }
+    has(&metrics, &of("", ""));
+    // One of the same name begins at zero.
+    metrics.step(&passed(&whose(), [admitted()]), Duration::ZERO);
+    show(&metrics, &[queue()]);
+    has(&metrics, &of("team", "high"));
+}
+
+#[test]
 fn a_queue_shows_whether_it_admits_its_cohorts_and_its_share() {
     let metrics = Metrics::new();
     let of = |share, why: Option<Inactive>| {

@@ -83,6 +83,8 @@ pub enum Write {
     Status(Value),
     /// Set the pod's condition.
     Condition(Arc<PodCondition>),
+    /// Set it in other words, or for another node: it is as false as it was, since then.
+    Reword(Arc<PodCondition>),
     /// Delete the object with this uid.
     Delete(Option<String>),
     /// Read a status that was never seen.
@@ -326,7 +328,7 @@ fn next_words(
     match wanted == shown {
         true => Next::Nothing,
         false if now < at => Next::Wait(at),
-        false => Next::Do(Write::Condition(wanted.clone())),
+        false => Next::Do(Write::Reword(wanted.clone())),
     }
 }
 
@@ -363,7 +365,7 @@ pub(super) fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
         (Write::Create(_), ..) => What::Created,
         (Write::Object(_), Key::ClusterQueue(_), _) => What::QueueFinalizer,
         (Write::Object(_), ..) => What::Object,
-        (Write::Condition(_), ..) => What::PodCondition,
+        (Write::Condition(_) | Write::Reword(_), ..) => What::PodCondition,
         (Write::Delete(_), ..) => What::Deleted,
         (Write::Read | Write::Count, ..) => What::Read,
         (Write::Status(_), Key::Group(_), _) => What::GroupStatus,

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use capstan_core::explain::view::WorkloadDetails;
+use capstan_core::explain::view::{WorkloadDetails, WorkloadView};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{PodRef, Preemption, State};
 use capstan_core::time::{Span, Time};
@@ -264,7 +264,7 @@ impl Notes {
             State::Binding | State::Running if admitted(was) && view.reason.is_some() => {
                 self.waits(now, details, object, (&about, was));
             }
-            State::Resuming | State::Preparing | State::Binding if !admitted(was) => {
+            _ if begins(was, view) => {
                 if let Some(queue) = &view.cluster_queue {
                     let note = format!("quota reserved in ClusterQueue {queue}");
                     let told = told(false, "QuotaReserved", "Admitting", note);
@@ -391,6 +391,18 @@ fn digest(told: &Told) -> u64 {
 /// Whether it was known to hold quota already.
 fn admitted(state: Option<State>) -> bool {
     matches!(state, Some(State::Resuming | State::Preparing | State::Binding | State::Running))
+}
+
+/// Whether it was admitted since it was last looked at. What an engine before this one admitted was
+/// said then; what is bound in a burst may run before anybody looks.
+fn begins(was: Option<State>, view: &WorkloadView) -> bool {
+    let waited = matches!(was, Some(State::Gathering | State::Queued | State::Reserved));
+    match view.state {
+        State::Resuming | State::Preparing | State::Binding if was.is_none() => !view.found_running,
+        State::Resuming | State::Preparing | State::Binding => !admitted(was),
+        State::Running => waited && !view.found_running,
+        _ => false,
+    }
 }
 
 /// What people look at when they ask for a workload: its owner, else its first pod.

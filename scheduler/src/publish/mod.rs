@@ -39,6 +39,7 @@ mod pods;
 mod queues;
 mod rates;
 mod requests;
+mod requeued;
 mod shown;
 mod task;
 #[cfg(test)]

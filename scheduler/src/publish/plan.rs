@@ -231,13 +231,13 @@ impl Plan {
             return self.notes.asked_to_stop(name, details);
         }
         // While it gathers nothing was decided: no condition is written, unless a member would go
-        // on naming a node where no room is made for it any more.
-        let nominates = details.waiting.iter().any(|pod| self.nominates(pod));
+        // on naming a node where no room is made for it any more, or asking for nodes.
+        let misleads = details.waiting.iter().any(|pod| self.misleads(pod, view.state));
         let waits =
             matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running);
-        let condition = match view.reason.as_ref().filter(|_| waits || nominates) {
+        let condition = match view.reason.as_ref().filter(|_| waits || misleads) {
             Some(why) => Some(Arc::new(pods::condition(why))),
-            None => nominates.then(|| Arc::new(pods::undecided())),
+            None => misleads.then(|| Arc::new(pods::undecided())),
         };
         let waiting = match condition.is_some() {
             true => details.waiting.clone(),
@@ -275,13 +275,13 @@ impl Plan {
         self.want(now, key, Wanted::Workload(Box::new(details)));
     }
 
-    /// Whether the API shows a node for a pod where room was to be made.
-    fn nominates(&self, pod: &PodRef) -> bool {
+    /// Whether the API shows of a pod what is not so where its workload is in this state.
+    fn misleads(&self, pod: &PodRef, state: State) -> bool {
         let Some(entry) = self.entries.get(&Key::Pod(pod.clone())) else { return false };
         // A write that is on its way was wanted, and counts as shown.
-        let wanted = matches!(&entry.wanted, Some(Wanted::Pod(said)) if said.node.is_some());
+        let wanted = matches!(&entry.wanted, Some(Wanted::Pod(said)) if said.misleads(state));
         wanted && entry.flying
-            || matches!(&entry.shown, Some(Shown::Pod(said)) if said.node.is_some())
+            || matches!(&entry.shown, Some(Shown::Pod(said)) if said.misleads(state))
     }
 
     /// A workload is gone and nobody bears its name.

@@ -10,6 +10,10 @@
 use capstan_core::explain::reason::{FlavorProblem, NodeShortage, Reason};
 use capstan_core::explain::wording::nodes::histogram;
 use capstan_core::model::input::Text;
+use capstan_core::plan::State;
+
+/// What autoscalers build nodes for.
+const UNSCHEDULABLE: &str = "Unschedulable";
 
 /// Reason and message of `PodScheduled: False`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +26,19 @@ pub struct PodCondition {
     pub node: Option<Text>,
 }
 
+impl PodCondition {
+    /// Whether it is not so of a member that waits and of which nothing is decided now: that room
+    /// is being made for it, or, while others are missing, that it would start with more nodes.
+    pub fn misleads(&self, state: State) -> bool {
+        self.node.is_some() || state == State::Gathering && self.reason == UNSCHEDULABLE
+    }
+}
+
 /// What a member that waits for this reason says.
 pub fn condition(reason: &Reason) -> PodCondition {
     match shortage(reason) {
         Some(nodes) => {
-            let (reason, message) = ("Unschedulable".to_owned(), histogram(nodes));
+            let (reason, message) = (UNSCHEDULABLE.to_owned(), histogram(nodes));
             PodCondition { reason, message, node: None }
         }
         None => {

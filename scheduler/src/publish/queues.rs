@@ -120,7 +120,11 @@ pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -
         fair_sharing: view.consumed.as_ref().map(consumed),
         ..shown.clone()
     };
-    let says = active(view.inactive.as_ref(), "can submit new workloads to its ClusterQueue");
+    let mut says = active(view.inactive.as_ref(), "can submit new workloads to its ClusterQueue");
+    if matches!(view.inactive, Some(Reason::Inactive { .. })) {
+        // Nobody stopped this one; the message says what is with the other.
+        says.reason = "ClusterQueueIsInactive";
+    }
     set(&mut status.conditions, says, now);
     status
 }

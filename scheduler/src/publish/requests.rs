@@ -7,8 +7,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use capstan_core::plan::PodRef;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
     Preconditions,
@@ -84,8 +86,9 @@ pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answe
             let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
             match write {
                 Write::Condition(condition) => {
-                    condition_of(&api, &pod.name, &pod.uid, condition).await
+                    condition_of(&api, pod, condition, Some(jiff::Timestamp::now())).await
                 }
+                Write::Reword(condition) => condition_of(&api, pod, condition, None).await,
                 other => unreachable!("{other:?} of a pod"),
             }
         }
@@ -267,23 +270,25 @@ async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answe
                 _ => Ok(Answer::Gone),
             };
         }
-        write @ (Write::Status(_) | Write::Read | Write::Count | Write::Condition(_)) => {
-            status(api, name, write).await?
-        }
+        write @ (Write::Status(_)
+        | Write::Read
+        | Write::Count
+        | Write::Condition(_)
+        | Write::Reword(_)) => status(api, name, write).await?,
     };
     Ok(Answer::Shows(Shown::Workload(ShownWorkload::of(&shown))))
 }
 
 /// Sets PodScheduled of a pod that waits. A bind that was faster is not talked over: where the
-/// answer shows a node, the condition is put right at once.
+/// answer shows a node, the condition is put right at once. `since`: when it became so; `None`: it
+/// was before.
 async fn condition_of(
     api: &Api<Pod>,
-    name: &str,
-    uid: &str,
+    PodRef { name, uid, .. }: &PodRef,
     condition: Arc<PodCondition>,
+    since: Option<jiff::Timestamp>,
 ) -> Result<Answer, Error> {
-    let now = jiff::Timestamp::now();
-    let body = condition_patch(uid, Some(&condition), now);
+    let body = condition_patch(uid, Some(&condition), since);
     let params = PatchParams::default();
     let pod = match api.patch_status(name, &params, &Patch::Strategic(body)).await {
         // The uid is another's: ours is gone.
@@ -291,27 +296,35 @@ async fn condition_of(
         other => other?,
     };
     if pod.spec.is_some_and(|spec| spec.node_name.is_some()) {
-        let body = condition_patch(uid, None, now);
+        let body = condition_patch(uid, None, Some(jiff::Timestamp::now()));
         api.patch_status(name, &params, &Patch::Strategic(body)).await?;
         return Ok(Answer::Gone);
     }
     Ok(Answer::Shows(Shown::Pod(condition)))
 }
 
-/// What a pod says while it waits, or (`None`) once it has a node.
-fn condition_patch(uid: &str, waits: Option<&PodCondition>, now: jiff::Timestamp) -> Value {
+/// What a pod says while it waits, or (`None`) once it has a node. Conditions are merged by type:
+/// what is not said of one stays.
+fn condition_patch(
+    uid: &str,
+    waits: Option<&PodCondition>,
+    since: Option<jiff::Timestamp>,
+) -> Value {
     let word = |text: fn(&PodCondition) -> &str| waits.map(text).filter(|text| !text.is_empty());
+    let mut condition = json!({
+        "type": "PodScheduled",
+        "status": if waits.is_none() { "True" } else { "False" },
+        "reason": word(|it| &it.reason),
+        "message": word(|it| &it.message),
+    });
+    if let Some(since) = since {
+        condition["lastTransitionTime"] = diff::value(&Time(since));
+    }
     json!({
         "metadata": { "uid": uid },
         "status": {
             "nominatedNodeName": waits.and_then(|it| it.node.as_deref()),
-            "conditions": [{
-                "type": "PodScheduled",
-                "status": if waits.is_none() { "True" } else { "False" },
-                "reason": word(|it| &it.reason),
-                "message": word(|it| &it.message),
-                "lastTransitionTime": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now),
-            }],
+            "conditions": [condition],
         },
     })
 }

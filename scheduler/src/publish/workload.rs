@@ -17,13 +17,13 @@ use kube::api::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{Says, api_time, engine_time, holds, set};
-use super::diff;
 use super::shown::Compared;
+use super::{diff, requeued};
 use crate::api::GROUP;
 use crate::api::keys;
 use crate::api::workload::{
-    NAMES_MAX, POD_SET_MAX, POD_SETS_MAX, PodSet, PriorityClassRef, RequeueState, Workload,
-    WorkloadSpec, WorkloadStatus,
+    NAMES_MAX, POD_SET_MAX, POD_SETS_MAX, PodSet, PriorityClassRef, Workload, WorkloadSpec,
+    WorkloadStatus,
 };
 use crate::convert::selector::is_label_value;
 use crate::gangs::kinds::Kind;
@@ -167,17 +167,19 @@ pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> Workload
         min_count: (view.pod_sets.len() == 1 && view.min_member < all)
             .then(|| number(view.min_member)),
     });
+    // Where another priority came from says nothing of this one.
+    let before = shown.filter(|shown| shown.priority == view.priority);
     let queue = view.local_queue.as_deref().filter(|name| is_object_name(name));
     WorkloadSpec {
         queue_name: queue.unwrap_or_default().to_owned(),
         priority: view.priority,
-        priority_class_ref: class.or_else(|| shown.and_then(|s| s.priority_class_ref.clone())),
+        priority_class_ref: class.or_else(|| before.and_then(|s| s.priority_class_ref.clone())),
         active: shown.is_none_or(|shown| shown.active),
         pod_sets: sets.collect(),
     }
 }
 
-fn number(count: u32) -> i32 {
+pub(super) fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
@@ -191,7 +193,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     }
     conditions(&mut status.conditions, details, now);
     replacements(&mut status.conditions, details, now);
-    requeued(&mut status.conditions, details, now);
+    requeued::requeued(&mut status.conditions, details, now);
     let waits = matches!(
         view.state,
         State::Gathering | State::Queued | State::Reserved | State::Provisioning
@@ -234,7 +236,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     victims.sort_unstable();
     victims.truncate(NAMES_MAX);
     status.victims = victims;
-    requeue(&mut status, details);
+    requeued::failures(&mut status, details);
     status
 }
 
@@ -281,20 +283,6 @@ fn pods_and_gpus(shown: &WorkloadStatus, details: &WorkloadDetails) -> (String, 
     (format!("{}/{all}", details.placed), details.view.gpus)
 }
 
-/// Failures as far as the engine knows of any; it forgets them when the work runs.
-fn requeue(status: &mut WorkloadStatus, details: &WorkloadDetails) {
-    match details.failures {
-        0 if details.view.state == State::Running => status.requeue_state = None,
-        0 => {}
-        failures => {
-            status.requeue_state = Some(RequeueState {
-                count: number(failures),
-                requeue_at: details.retry_at.map(api_time),
-            });
-        }
-    }
-}
-
 /// When it began to wait: what the engine knows of it, or, of members that were made anew, when it
 /// was evicted last.
 fn queued_since(shown: &WorkloadStatus, view: &WorkloadView) -> Time {
@@ -317,11 +305,9 @@ const BEING_STARTED: &str = "its pods are being started";
 
 fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
     let view = &details.view;
-    let recovers = conditions.iter().any(|known| {
-        known.type_ == "PodsReady" && (known.status == "True" || known.reason == "WaitForRecovery")
-    });
-    let says = |of: &str| conditions.iter().any(|known| known.type_ == of);
-    let (says_already, decided) = (says("PodsReady"), says("QuotaReserved"));
+    let decided = conditions.iter().any(|known| known.type_ == "QuotaReserved");
+    let before = conditions.iter().find(|known| known.type_ == "PodsReady").cloned();
+    let before = before.as_ref();
     let mut say = |of, status, reason: &str, message: String| {
         set(conditions, Says { of, status, reason, message }, now);
     };
@@ -338,7 +324,7 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
             say("QuotaReserved", true, "QuotaReserved", reserved_in(details));
             say("Admitted", false, "PendingDelayedTopologyRequests", "nodes are built".to_owned());
         }
-        State::Resuming | State::Preparing | State::Binding if recovers => {
+        State::Resuming | State::Preparing | State::Binding if before.is_some_and(recovers) => {
             admitted(&mut say, details);
             let message = match &view.reason {
                 Some(reason) => reason.to_string(),
@@ -352,7 +338,7 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
         }
         State::Running => {
             admitted(&mut say, details);
-            if let Some((status, reason, message)) = ready(details, recovers, says_already) {
+            if let Some((status, reason, message)) = ready(details, before) {
                 say("PodsReady", status, reason, message);
             }
         }
@@ -381,17 +367,25 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
     }
 }
 
-/// What PodsReady says of work that runs, if anything; `said`: it said something before.
+/// Whether work had started by what PodsReady says, and is whole or recovers.
+fn recovers(before: &Condition) -> bool {
+    before.status == "True" || before.reason == "WaitForRecovery"
+}
+
+/// What PodsReady says of work that runs, if anything, given what it said before.
 fn ready(
     details: &WorkloadDetails,
-    recovers: bool,
-    said: bool,
+    before: Option<&Condition>,
 ) -> Option<(bool, &'static str, String)> {
-    match (details.up, recovers) {
-        (true, _) => Some((true, "Started", "enough pods are ready".to_owned())),
+    let fell = before.is_some_and(|it| matches!(&*it.reason, "WaitForRecovery" | "Recovered"));
+    match (details.up, before.is_some_and(recovers)) {
+        (true, _) => {
+            let word = if fell { "Recovered" } else { "Started" };
+            Some((true, word, "enough pods are ready".to_owned()))
+        }
         (false, true) => Some((false, "WaitForRecovery", few_are_ready(details))),
         // What it said while it waited for nodes is no longer so.
-        (false, false) => said.then(|| (false, "WaitForStart", BEING_STARTED.to_owned())),
+        (false, false) => before.map(|_| (false, "WaitForStart", BEING_STARTED.to_owned())),
     }
 }
 
@@ -415,33 +409,6 @@ fn replacements(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now:
         let message = "no members are missing".to_owned();
         set(conditions, Says { of, status: false, reason: "PodsReady", message }, now);
     }
-}
-
-/// Whether one that was stopped may queue again yet, in Kueue's words: `Requeued` is false while
-/// something else than its turn keeps it, and true with what ended that.
-fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
-    let view = &details.view;
-    let kept = match (&view.preempted, &view.reason) {
-        (Some(stop), Some(reason)) if view.state == State::Queued => {
-            let held = matches!(reason.code(), "Backoff" | "Deactivated" | "Suspended");
-            held.then(|| (evicted_for(stop), reason.to_string()))
-        }
-        _ => None,
-    };
-    let of = "Requeued";
-    if let Some((reason, message)) = kept {
-        return set(conditions, Says { of, status: false, reason, message }, now);
-    }
-    let kept = conditions.iter().find(|it| it.type_ == "Requeued" && it.status == "False");
-    let over = match kept.map(|kept| &*kept.reason) {
-        None => return,
-        Some(word) if word.starts_with("Deactivated") => "Reactivated",
-        Some("LocalQueueStopped") => "LocalQueueRestarted",
-        Some("ClusterQueueStopped") => "ClusterQueueRestarted",
-        Some(_) => "BackoffFinished",
-    };
-    let message = "it queues again".to_owned();
-    set(conditions, Says { of, status: true, reason: over, message }, now);
 }
 
 /// Why a workload is stopped, as its condition `Evicted` has it: in Kueue's words, with what is

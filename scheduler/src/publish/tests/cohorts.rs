@@ -1,7 +1,8 @@
-//! What Cohorts say.
+//! What Cohorts say, and queues of what they depend on.
 
 use capstan_core::explain::reason::Inactive;
-use capstan_core::explain::view::CohortView;
+use capstan_core::explain::view::{CohortView, LocalQueueView};
+use capstan_core::model::input::Text;
 
 use super::*;
 
@@ -50,6 +51,43 @@ fn a_queue_says_that_a_topology_is_not_there() {
     );
     let said = active["message"].as_str().unwrap_or_default();
     assert!(said.contains("flavor spot: Topology racks") && said.contains("create it"), "{said}");
+}
+
+/// Who reads that a LocalQueue is stopped looks for its own stopPolicy.
+#[test]
+fn a_local_queue_says_whether_it_or_its_cluster_queue_is_inactive() {
+    let of_queue = |why| Reason::Inactive { cluster_queue: "q".into(), why };
+    let local_queue = || Text::from("ns/local");
+    let rows = [
+        (None, "Ready"),
+        (Some(Reason::LocalQueueStopped { local_queue: local_queue() }), "Stopped"),
+        (
+            Some(Reason::ClusterQueueMissing { local_queue: local_queue(), name: "q".into() }),
+            "ClusterQueueDoesNotExist",
+        ),
+        (Some(of_queue(Inactive::Stopped)), "ClusterQueueIsInactive"),
+        (Some(of_queue(Inactive::FlavorMissing("spot".into()))), "ClusterQueueIsInactive"),
+    ];
+    for (inactive, reason) in rows {
+        let says = inactive.as_ref().map(ToString::to_string);
+        let view = LocalQueueView {
+            namespace: "ns".into(),
+            name: "local".into(),
+            cluster_queue: "q".into(),
+            inactive,
+            pending: 0,
+            admitted: 0,
+            used: Default::default(),
+            consumed: None,
+            per_hour: None,
+            unpriced: 0,
+        };
+        let status = crate::publish::queues::local_queue(&Default::default(), &view, at(0));
+        let active = &status.conditions[0];
+        assert_eq!((&*active.type_, &*active.reason), ("Active", reason));
+        assert_eq!(active.status, if says.is_none() { "True" } else { "False" });
+        assert!(says.is_none_or(|says| active.message == says), "{}", active.message);
+    }
 }
 
 #[test]

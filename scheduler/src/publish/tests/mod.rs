@@ -11,6 +11,7 @@ mod places;
 mod pods;
 mod refused;
 mod requests;
+mod requeued;
 mod strays;
 mod told;
 mod vanished;
@@ -140,7 +141,7 @@ impl Api {
             (_, Write::Object(patch) | Write::Status(patch)) => {
                 merge(self.objects.get_mut(key).expect("only what exists is patched"), patch);
             }
-            (_, Write::Condition(condition)) => {
+            (_, Write::Condition(condition) | Write::Reword(condition)) => {
                 return Answer::Shows(Shown::Pod(condition.clone()));
             }
             (_, Write::Delete(_)) => {
@@ -225,6 +226,16 @@ fn who_was_deactivated_stays_so_unless_its_owner_is_another() {
         let patch = workload::object_patch(None, &shown, &details, OURS).unwrap_or_default();
         assert_eq!(patch["spec"]["active"].as_bool(), active, "{patch}");
     }
+}
+
+#[test]
+fn a_class_that_is_named_no_more_goes_with_its_priority() {
+    let mut details = gang(State::Queued);
+    (details.priority_class, details.view.priority) = (Some("high".into()), 100);
+    let shown = workload::spec(None, &details);
+    assert_eq!(shown.priority_class_ref.as_ref().map(|class| &*class.name), Some("high"));
+    (details.priority_class, details.view.priority) = (None, 0);
+    assert_eq!(workload::spec(Some(&shown), &details).priority_class_ref, None);
 }
 
 #[test]

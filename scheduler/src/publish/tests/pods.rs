@@ -5,7 +5,7 @@ use super::*;
 /// Pod and reason of every condition that was written.
 fn conditions(api: &Api) -> Vec<(String, String)> {
     let said = api.writes.iter().filter_map(|(key, write)| match (key, write) {
-        (Key::Pod(pod), Write::Condition(said)) => {
+        (Key::Pod(pod), Write::Condition(said) | Write::Reword(said)) => {
             Some((pod.name.to_string(), said.reason.clone()))
         }
         _ => None,
@@ -57,6 +57,8 @@ fn pods_that_wait_say_so_once_for_each_reason() {
     plan.workload(at(changed + 200), gang(State::Binding));
     api.work(&mut plan, at(changed + 9_000));
     assert_eq!(conditions(&api).len(), 9);
+    let first = api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_)));
+    assert_eq!(first.count(), 3, "since when a pod waits is said once");
 }
 
 #[test]
@@ -100,10 +102,31 @@ fn members_of_a_gang_that_is_not_whole_yet_say_nothing() {
     assert_eq!(conditions(&api), []);
 }
 
+/// Autoscalers would build nodes for what cannot start.
+#[test]
+fn members_ask_for_no_nodes_once_others_of_their_gang_are_missing() {
+    let (mut plan, mut api) = ready();
+    let pods = ["g-0", "g-1"];
+    plan.workload(at(0), waits(gang(State::Queued), room(1), &pods));
+    api.work(&mut plan, at(1_000));
+    let mut gathers = waits(gang(State::Queued), Reason::Gathering { have: 2, need: 3 }, &pods);
+    gathers.view.state = State::Gathering;
+    plan.workload(at(5_000), gathers.clone());
+    api.work(&mut plan, at(6_000));
+    let all: Vec<_> = ["Unschedulable", "Gathering"]
+        .iter()
+        .flat_map(|why| pods.map(|pod| (pod.to_owned(), (*why).to_owned())))
+        .collect();
+    assert_eq!(conditions(&api), all);
+    plan.workload(at(400_000), gathers);
+    api.work(&mut plan, at(800_000));
+    assert_eq!(conditions(&api), all, "and nothing more of that");
+}
+
 /// Pods and nodes for which they were nominated, in the order written.
 fn nominations(api: &Api) -> Vec<(String, Option<String>)> {
     let of = |(key, write): &(Key, Write)| match (key, write) {
-        (Key::Pod(pod), Write::Condition(said)) => {
+        (Key::Pod(pod), Write::Condition(said) | Write::Reword(said)) => {
             Some((pod.name.to_string(), said.node.as_ref().map(ToString::to_string)))
         }
         _ => None,

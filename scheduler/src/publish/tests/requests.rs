@@ -72,6 +72,34 @@ async fn a_pod_that_was_made_again_is_not_told_what_another_waited_for() {
     assert_eq!(carry_out(&client, &Key::Pod(pod("p")), said()).await, Answer::Failed);
 }
 
+/// Who reads since when a pod waits looks at its condition's time.
+#[tokio::test]
+async fn a_pod_that_waits_for_something_else_waits_since_then() {
+    let bodies: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let log = Arc::clone(&bodies);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let log = log.clone();
+        async move {
+            let body = request.into_body().collect_bytes().await?;
+            log.lock().push(serde_json::from_slice(&body).unwrap_or(Value::Null));
+            let pod = json!({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "ns", "uid": "uid-p"},
+                "spec": {"containers": []}});
+            Ok::<_, BoxError>(Response::new(Body::from(pod.to_string().into_bytes())))
+        }
+    });
+    let (client, key) = (Client::new(service, "ns"), Key::Pod(pod("p")));
+    let says = |nodes| Arc::new(crate::publish::pods::condition(&room(nodes)));
+    for write in [Write::Condition(says(1)), Write::Reword(says(2))] {
+        assert!(matches!(carry_out(&client, &key, write).await, Answer::Shows(Shown::Pod(_))));
+    }
+    let conditions: Vec<Value> =
+        bodies.lock().iter().map(|body| body["status"]["conditions"][0].clone()).collect();
+    let timed = |condition: &Value| condition.get("lastTransitionTime").is_some();
+    assert_eq!(conditions.iter().map(timed).collect::<Vec<_>>(), [true, false], "{conditions:?}");
+    assert!(conditions.iter().all(|it| it["type"] == "PodScheduled" && it["status"] == "False"));
+}
+
 #[tokio::test]
 async fn a_status_is_read_whatever_else_the_object_says() {
     let plain = |status: Value| {

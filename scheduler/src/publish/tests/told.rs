@@ -39,6 +39,40 @@ fn what_happens_is_said_of_the_workload_once_it_is_there_and_of_its_owner() {
     assert_eq!(told(&mut plan, at(2_100)), [], "nothing is said twice");
 }
 
+/// News of a burst are told a few at a time, and binds are answered meanwhile.
+#[test]
+fn what_runs_before_anybody_looked_was_admitted_all_the_same() {
+    for (found_running, count) in [(false, 2), (true, 0)] {
+        let (mut plan, mut api) = ready();
+        plan.workload(at(0), waits(gang(State::Queued), room(1), &[]));
+        api.work(&mut plan, at(0));
+        told(&mut plan, at(0));
+        let mut runs = gang(State::Running);
+        (runs.placed, runs.view.found_running) = (3, found_running);
+        plan.workload(at(2_000), runs.clone());
+        let both = told(&mut plan, at(2_000)).into_iter().filter(|it| it.2 == "Admitted").count();
+        assert_eq!(both, count, "of it and of its owner, unless others bound it");
+        plan.workload(at(4_000), runs);
+        assert_eq!(told(&mut plan, at(4_000)), [], "once");
+    }
+}
+
+/// It was admitted hours ago, by an engine before this one, and lost a member since.
+#[test]
+fn a_gang_in_part_that_is_found_is_not_said_to_be_admitted() {
+    let (mut plan, _) = ready();
+    let mut part = gang(State::Binding);
+    (part.placed, part.view.found_running) = (2, true);
+    let then = Some(Box::new(Reason::RoomTaken));
+    part.view.reason = Some(Reason::Incomplete { have: 2, need: 3, then });
+    plan.workload(at(0), part.clone());
+    assert_eq!(told(&mut plan, at(0)), []);
+    // It is whole again, which is no admission.
+    (part.placed, part.view.state, part.view.reason) = (3, State::Running, None);
+    plan.workload(at(2_000), part);
+    assert_eq!(told(&mut plan, at(2_000)), []);
+}
+
 #[test]
 fn what_waits_for_workloads_that_never_come_is_bounded() {
     let mut notes = Notes::new(10);
@@ -381,4 +415,17 @@ fn what_runs_and_is_not_ready_says_so() {
     api.work(&mut plan, at(10_000));
     let message = "1 of the 3 pods that it needs are ready";
     assert_eq!(of(&api), says("False", "WaitForRecovery", message));
+    (it.up, it.ready) = (true, 3);
+    for second in [15, 20] {
+        it.view.per_hour = Some(capstan_core::money::MicroUsd(second * 1_000_000));
+        plan.workload(at(second * 1_000), it.clone());
+        api.work(&mut plan, at(second * 1_000));
+        assert_eq!(of(&api), says("True", "Recovered", "enough pods are ready"));
+    }
+    // The next run starts as the first did.
+    plan.workload(at(25_000), waits(it.clone(), room(1), &[]));
+    api.work(&mut plan, at(25_000));
+    plan.workload(at(30_000), it);
+    api.work(&mut plan, at(30_000));
+    assert_eq!(of(&api), says("True", "Started", "enough pods are ready"));
 }
