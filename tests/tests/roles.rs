@@ -348,7 +348,7 @@ fn kinds(amounts: [i64; 3]) -> Engine {
     let mut engine = Engine::new();
     let nodes = KINDS.iter().zip(amounts).map(|(kind, amount)| {
         let (of_kind, pods) = ((*kind, amount), ("pods", 99));
-        Input::Node(node(&format!("n-{kind}"), &[of_kind, pods]))
+        Input::Node(node(&format!("n-{kind}"), &[of_kind, pods]).into())
     });
     engine.step(NOW, nodes.collect());
     engine

@@ -4,15 +4,15 @@
 //! of members of whatever role.
 //!
 //! Decides that a gang below its minimum looks for places for exactly as many members as it lacks:
-//! of each role those that the role lacks, the first in the order of members, then the first of
-//! all others; of members that are of use only together whole replicas before parts of them
+//! of each role those that the role lacks, the first in the order of members, then the first of all
+//! others; of members that are of use only together whole replicas before parts of them
 //! ([`replicas`](super::replicas)). None of them can be left out, so whatever is chosen among them
 //! breaks no role. Where members of a role look different, and those that stand first find no
-//! places, others of them may begin in their stead ([`Choices`], searched by `cycle::of_roles`). Who
-//! does not begin is an extra member, as any that comes late. A gang that lost members of
-//! a role which is below its own minimum by that is below its minimum whatever else of it runs:
-//! what runs and what its roles lack must run together. Members that are being deleted are lost
-//! already: whoever stands in for them is chosen without them.
+//! places, others of them may begin in their stead ([`Choices`], searched by `cycle::of_roles`).
+//! Who does not begin is an extra member, as any that comes late. A gang that lost members of a
+//! role which is below its own minimum by that is below its minimum whatever else of it runs: what
+//! runs and what its roles lack must run together. Members that are being deleted are lost already:
+//! whoever stands in for them is chosen without them.
 //!
 //! Cost: gangs without such minimums a look at one member; others a look at each.
 

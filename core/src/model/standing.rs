@@ -168,8 +168,8 @@ impl ClusterState {
         })
     }
 
-    /// A claim on devices that more members use than can, without all of whom, and of those that are
-    /// too many for other claims, too few could run.
+    /// A claim on devices that more members use than can, without all of whom, and of those that
+    /// are too many for other claims, too few could run.
     fn claim_of_too_many(&self, workload: WorkloadIdx) -> Option<Reason> {
         let entry = &self.workloads[workload];
         if entry.min_member <= USERS_MAX {
