@@ -49,6 +49,8 @@ pub struct TopologyAsk {
     pub preferred: Option<LevelIdx>,
     /// The levels hold for each pod set by itself.
     pub per_set: bool,
+    /// Some pod sets have levels and slices of their own: [`TopologyAsk::of_set`] tells which.
+    pub own_levels: bool,
     /// Slices of each pod set within one domain of an inner level.
     pub slices: Option<Slices>,
     /// Some pod set has members of several shapes, and levels or slices hold for pod sets: what one
@@ -67,6 +69,7 @@ pub const TRIES_MAX: usize = 32;
 /// Places every member of every ask, or nothing and answers `false`.
 pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let start = txn.checkpoint();
+    let topology = topology.of_asks(txn.state(), asks);
     let placed = match (asks, topology.slices) {
         ([], _) => true,
         (sharing, _) if !claims_fit(txn, sharing, topology) => false,
@@ -140,7 +143,7 @@ fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
 /// Puts the members of asks where places were found for them, in the order in which that goes.
 fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
     let Found::Places(places) = found else { return false };
-    let pods = turns::in_slices(txn, asks, &places, None);
+    let pods = turns::in_slices(txn, asks, &places, &[]);
     put_all(txn, asks, places.into_iter().zip(pods))
 }
 
@@ -173,15 +176,18 @@ pub fn place_beside(
     peers: &[(ShapeIdx, NodeIdx)],
 ) -> bool {
     let start = txn.checkpoint();
-    let placed = if let Some(of) = topology.slices {
-        slices::place_beside(txn, asks, topology, of, peers)
-    } else if topology.per_set {
-        let alone = TopologyAsk { per_set: false, ..topology };
+    let placed = if topology.per_set {
         pod_sets::sets(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
             let own = peers_of(txn, set[0], peers);
+            let topology = topology.of_class(txn.state(), set[0].class);
             let set: Vec<Ask> = set.into_iter().cloned().collect();
-            place_near(txn, &set, alone, &own)
+            match topology.slices {
+                Some(of) => slices::place_beside(txn, &set, topology, of, peers),
+                None => place_near(txn, &set, TopologyAsk { per_set: false, ..topology }, &own),
+            }
         })
+    } else if let Some(of) = topology.slices {
+        slices::place_beside(txn, asks, topology, of, peers)
     } else {
         let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
         place_near(txn, asks, topology, &all)
@@ -286,6 +292,7 @@ fn domains_of(
 /// Whether members of one class fit as things are, without placing them. Exact for one ask, unless
 /// [`wants_trial`].
 pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    let topology = topology.of_class(txn.state(), class);
     if let Some(of) = topology.slices.filter(|_| !topology.mixed) {
         return slices::holds(txn, class, count, topology, of)
             || turns::holds(txn, class, count, topology);
@@ -322,6 +329,7 @@ pub fn may_hold(
     together: &[ShapeIdx],
     topology: TopologyAsk,
 ) -> bool {
+    let topology = topology.of_class(txn.state(), class);
     match coupled::waits_for(txn, class, together) {
         true => coupled::has_room(txn, class, count, topology),
         false => holds(txn, class, count, topology),
@@ -415,6 +423,7 @@ pub fn coupled(txn: &Txn<'_>, class: ClassIdx) -> bool {
 pub fn wants_trial(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
     // What its volumes mean is known once they were looked at.
     txn.fresh(class);
+    let topology = topology.of_class(txn.state(), class);
     let shape = txn.state().classes.class(class).key.shape;
     let claims = !txn.state().room.shape(shape).facts.claims.is_empty();
     coupled(txn, class)

@@ -1,8 +1,14 @@
-//! Topology levels by name, and how close together nodes are by them.
+//! Topology levels by name, which of them hold for a pod set, and how close together nodes are by
+//! them.
 
 use capstan_topology::{LevelIdx, NodeIdx};
 
+use super::gang::{Ask, TopologyAsk};
+use super::slices::Slices;
+use crate::model::ids::{ClassIdx, ShapeIdx};
+use crate::model::input::{SliceWish, Text};
 use crate::model::room::Room;
+use crate::model::state::ClusterState;
 
 /// Level of a node label key, or of its plain name (`zone`, `block`, `rack`, `host`).
 pub fn level_named(room: &Room, name: &str) -> Option<LevelIdx> {
@@ -14,6 +20,49 @@ pub fn level_named(room: &Room, name: &str) -> Option<LevelIdx> {
         (0..room.levels.len()).rev().filter(used).find(|at| last(&room.levels[*at]))
     };
     exact.filter(used).or_else(plain).map(|at| LevelIdx(at as u8))
+}
+
+/// Slices within domains of a level, of what is all within one domain of `required`. Where that is
+/// no outer level its parts are within one domain of the slices' level anyhow.
+pub fn slices_within(
+    wish: &SliceWish,
+    level: LevelIdx,
+    required: Option<LevelIdx>,
+) -> Option<Slices> {
+    let slices = Slices { level, size: wish.size.max(1) };
+    Some(slices).filter(|slices| required.is_none_or(|outer| outer < slices.level))
+}
+
+impl TopologyAsk {
+    /// What holds for the pod set of a shape. The levels that shapes name are known.
+    pub fn of_set(self, room: &Room, shape: ShapeIdx) -> TopologyAsk {
+        let own = room.shape(shape).facts.levels.as_ref().filter(|_| self.own_levels);
+        let Some(own) = own else { return self };
+        let level = |name: &Text| level_named(room, name);
+        let required = own.required.as_ref().and_then(level);
+        let slices = own.slices.as_ref();
+        TopologyAsk {
+            required,
+            preferred: own.preferred.as_ref().and_then(level),
+            slices: slices.and_then(|wish| slices_within(wish, level(&wish.level)?, required)),
+            ..self
+        }
+    }
+
+    /// The same for the pod set of a class.
+    pub fn of_class(self, state: &ClusterState, class: ClassIdx) -> TopologyAsk {
+        self.of_set(&state.room, state.classes.class(class).key.shape)
+    }
+
+    /// The same for asks that are of one pod set; of several it is what holds for all.
+    pub fn of_asks(self, state: &ClusterState, asks: &[Ask]) -> TopologyAsk {
+        match asks {
+            [first, rest @ ..] if rest.is_empty() || !self.per_set => {
+                self.of_class(state, first.class)
+            }
+            _ => self,
+        }
+    }
 }
 
 /// How close together a placement is, 0..=1000: 1000 on one node, less for each level up, 0 when
