@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Input, Kin, NodeFacts, PodFacts, PodShape, Rank, SliceWish, Wishes,
+    Input, Kin, NodeFacts, PodFacts, PodPhase, PodShape, Rank, SliceWish, Wishes,
 };
 use capstan_core::time::Time;
 use capstan_tests::facts::{TEAM, gang, in_queue, labels, namespace, node, shape, text};
@@ -219,6 +219,19 @@ fn members_with_neighbouring_indices_are_in_one_slice() {
     }
 }
 
+/// What is left over is the last member, also where that goes beside a slice in the first rack.
+#[test]
+fn what_is_left_over_is_the_last_member() {
+    let nodes = vec![(0, 0, 3), (0, 1, 2)];
+    let case = Case { nodes, members: [5, 0], size: 2, in_one_zone: false, labelled: false };
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(case.gang().into_iter().map(Input::Pod));
+    let placed = binds(&Engine::new().step(NOW, facts));
+    let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
+    assert_eq!(nodes, ["n0", "n0", "n1", "n1", "n0"]);
+}
+
 /// Who comes for a member that was lost goes where the others of its slice are.
 #[test]
 fn a_slice_gets_its_member_back() {
@@ -239,6 +252,72 @@ fn gets_its_member_back(labelled: bool) {
     let placed = binds(&output);
     assert_eq!(placed.len(), 1);
     assert_eq!(&*placed[0].1, "n0");
+}
+
+/// Of two slices one member each is lost: each goes back to its own, whichever rack is tighter.
+#[test]
+fn each_slice_gets_its_own_member_back() {
+    for rooms in [(4, 2), (2, 4)] {
+        [false, true].into_iter().for_each(|labelled| each_gets_its_own_back(rooms, labelled));
+    }
+}
+
+fn each_gets_its_own_back(rooms: (i64, i64), labelled: bool) {
+    let nodes = vec![(0, 0, rooms.0), (0, 1, rooms.1)];
+    let case = Case { nodes, members: [4, 0], size: 2, in_one_zone: false, labelled };
+    let mut pods = case.gang();
+    for (pod, node) in pods.iter_mut().zip(["n0", "", "", "n1"]) {
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    let placed = binds(&Engine::new().step(NOW, facts));
+    let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
+    assert_eq!(nodes, ["n0", "n1"], "{rooms:?} {labelled}");
+}
+
+/// Who comes for a member that is being deleted waits for its place: those who leave are no part of
+/// any slice.
+#[test]
+fn a_slice_waits_for_the_place_of_who_leaves() {
+    let nodes = vec![(0, 0, 2), (0, 1, 4)];
+    let case = Case { nodes, members: [5, 0], size: 2, in_one_zone: false, labelled: false };
+    let (mut engine, mut pods) = (Engine::new(), case.gang());
+    for (pod, node) in pods.iter_mut().zip(["n0", "n0", "n1", "n1", ""]) {
+        pod.gang.min_member = Some(4);
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    (pods[1].phase, pods[1].terminating) = (PodPhase::Running, true);
+    let left = pods[1].uid.clone();
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    assert!(binds(&engine.step(NOW, facts)).is_empty());
+    let output = engine.step(NOW, vec![Input::PodGone(left)]);
+    engine.recount();
+    assert_eq!(binds(&output), [("g-4".to_owned(), "n0".to_owned())]);
+}
+
+/// A set that joins others goes into one domain of the required level, too, wherever those are.
+#[test]
+fn a_set_that_joins_keeps_to_one_zone() {
+    let nodes = vec![(0, 0, 2), (1, 0, 4), (2, 0, 4), (2, 1, 4)];
+    let case = Case { nodes, members: [2, 4], size: 2, in_one_zone: true, labelled: false };
+    let mut wishes = Wishes::clone(&case.wishes());
+    wishes.topology.per_pod_set = true;
+    let wishes = Arc::new(wishes);
+    let mut pods = case.gang();
+    for (pod, node) in pods.iter_mut().zip(["n0", "n0", "", "", "", ""]) {
+        pod.wishes = wishes.clone();
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    let placed = binds(&Engine::new().step(NOW, facts));
+    let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
+    assert_eq!(nodes, ["n2", "n2", "n3", "n3"]);
 }
 
 /// Of a slice of four and one of two three are lost: they go where there is room for all three.

@@ -5,6 +5,7 @@
 //! "how many fit in this rack", "the best node here", and "does any rack hold eight" cost
 //! O(log n), O(log n) and one pass over racks. Whoever owns the index keeps it current.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::ids::{DomainIdx, LevelIdx};
@@ -237,13 +238,35 @@ impl FitIndex {
         chosen.map(|(_, _, domain)| domain)
     }
 
+    /// The same however wide domains are: each is valued by all of its nodes.
+    pub fn worthiest(
+        &self,
+        tree: &Tree,
+        domains: impl Iterator<Item = DomainIdx>,
+        need: u32,
+    ) -> Option<DomainIdx> {
+        let holding = domains.filter(|domain| self.slots(*domain) >= u64::from(need));
+        let rank = |domain: &DomainIdx| {
+            (Reverse(self.worth(tree, *domain, need)), self.slots(*domain))
+        };
+        holding.min_by_key(rank)
+    }
+
+    /// Sum of the scores that the best `need` slots of a domain have now.
+    pub fn worth(&self, tree: &Tree, domain: DomainIdx, need: u32) -> u64 {
+        let (start, end) = (tree.domain(domain).start, tree.domain(domain).end);
+        let leaves = self.width + start..self.width + end;
+        let spots = leaves.map(|leaf| (Spot::score(self.best[leaf]), self.most[leaf]));
+        sum_of_best(&mut spots.collect::<Vec<_>>(), need)
+    }
+
     /// The domain with the most slots, first in path order; `None`: there is none.
     pub fn most_room(&self, domains: &[DomainIdx]) -> Option<(DomainIdx, u64)> {
         let slots = domains.iter().map(|domain| (*domain, self.slots(*domain)));
         slots.min_by_key(|(domain, slots)| (u64::MAX - slots, *domain))
     }
 
-    /// Sum of the scores that the best `need` slots of a domain have now.
+    /// What a domain is worth, about.
     fn value(&self, tree: &Tree, domain: DomainIdx, need: u32) -> u64 {
         let (start, end) = (tree.domain(domain).start, tree.domain(domain).end);
         let best = Spot::score(self.domains[domain.at()].best);
@@ -255,14 +278,7 @@ impl FitIndex {
         for (slot, leaf) in spots.iter_mut().zip(self.width + start..self.width + end) {
             *slot = (Spot::score(self.best[leaf]), self.most[leaf]);
         }
-        spots.sort_unstable_by(|a, b| b.cmp(a));
-        let (mut left, mut sum) = (need, 0_u64);
-        for &(score, slots) in spots.iter() {
-            let used = slots.min(left);
-            sum += u64::from(score) * u64::from(used);
-            left -= used;
-        }
-        sum
+        sum_of_best(spots, need)
     }
 
     fn add_to_domains(&mut self, tree: &Tree, position: usize, slots: i64) {
@@ -355,6 +371,18 @@ impl FitIndex {
     }
 }
 
+/// Sum of the best `need` of these scores, each of which is there so many times.
+fn sum_of_best(spots: &mut [(u32, u32)], need: u32) -> u64 {
+    spots.sort_unstable_by(|a, b| b.cmp(a));
+    let (mut left, mut sum) = (need, 0_u64);
+    for &(score, slots) in spots.iter() {
+        let used = slots.min(left);
+        sum += u64::from(score) * u64::from(used);
+        left -= used;
+    }
+    sum
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,6 +444,23 @@ mod tests {
         let racks = tree.domains_at(LevelIdx(0));
         assert_eq!(index.best_domain(&tree, racks.iter().copied(), 3), Some(racks[1]));
         assert_eq!(index.best_domain(&tree, racks.iter().copied(), 1), Some(racks[0]));
+    }
+
+    #[test]
+    fn a_wide_domain_is_worth_its_best_slots_to_whom_that_matters() {
+        let place = |n: u32| Place { values: vec![Some(n / 70)], rank: n, node: NodeIdx(n) };
+        let tree = Tree::build(1, (0..140).map(place).collect());
+        let score = |n: u32| match n {
+            0 => 9,
+            1..70 => 1,
+            _ => 6,
+        };
+        let index = index(&tree, &(0..140).map(|n| (1, score(n))).collect::<Vec<_>>());
+        let racks = tree.domains_at(LevelIdx(0));
+        assert_eq!(index.best_domain(&tree, racks.iter().copied(), 2), Some(racks[0]));
+        assert_eq!(index.worthiest(&tree, racks.iter().copied(), 2), Some(racks[1]));
+        assert_eq!(index.worth(&tree, racks[0], 2), 10);
+        assert_eq!(index.worthiest(&tree, racks.iter().copied(), 71), None);
     }
 
     #[test]

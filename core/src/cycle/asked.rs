@@ -43,6 +43,7 @@ impl Engine {
             preferred: wish.preferred.as_ref().and_then(|name| levels::level_named(room, name)),
             per_set: by_set,
             own_levels,
+            gives_way: false,
             slices: slices.and_then(|(of, level)| levels::slices_within(of, level, required)),
             mixed,
             anywhere: !close || pod_sets::shun_each_other(room, &entry.sets),

@@ -44,6 +44,7 @@ use crate::model::workload::{Assignment, QueueRef};
 use crate::place::classes::Paying;
 use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
+use crate::place::pod_sets;
 use crate::plan::{Outcome, State};
 use crate::quota::flavors::Mode;
 use crate::quota::money;
@@ -522,7 +523,7 @@ fn company_of(
     let (peers, tree) = (peers(txn.state(), workload), &txn.state().room.tree);
     let home = |ask: &Ask| {
         let near = match topology.per_set {
-            true => gang::peers_of(txn, ask, &peers),
+            true => pod_sets::peers_of(txn, ask, &peers),
             false => peers.iter().map(|(_, node)| *node).collect(),
         };
         gang::home(tree, of(ask).required?, &near)

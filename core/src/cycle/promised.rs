@@ -25,6 +25,7 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Claim;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
+use crate::model::pod::Pod;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
@@ -461,15 +462,18 @@ impl Engine {
             return None;
         }
         let cheapest = money::cheapest(&mut txn, &asks);
-        let anywhere = TopologyAsk { anywhere: true, ..topology };
-        put(&mut txn, &cheapest, anywhere).then_some(txn)
+        let mut wishes = money::thrifty(topology);
+        wishes.any(|topology| put(&mut txn, &cheapest, topology)).then_some(txn)
     }
 }
 
-/// Where the members that have a place are.
+/// Where the members are that have a place and keep it, beside whom others join; if none do, those
+/// that are being deleted.
 pub(super) fn peers(state: &ClusterState, workload: WorkloadIdx) -> Vec<(ShapeIdx, NodeIdx)> {
-    let placed = state.placed(workload).map(|pod| &state.pods[pod]);
-    placed.filter_map(|pod| Some((pod.shape, pod.place?))).collect()
+    let placed = || state.placed(workload).map(|pod| &state.pods[pod]);
+    let some_stay = placed().any(Pod::stays);
+    let counted = placed().filter(|pod| pod.stays() || !some_stay);
+    counted.filter_map(|pod| Some((pod.shape, pod.place?))).collect()
 }
 
 /// Members with the flavors of an assignment, by class; `None`: a member is gone, or has none.

@@ -26,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, ResourceIdx};
+use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, ResourceIdx, Tree};
 
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, ShapeIdx};
@@ -34,7 +34,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::attached::{self, Attached};
 use crate::place::candidates::NODES_MAX;
-use crate::place::gang::{TRIES_MAX, TopologyAsk};
+use crate::place::gang::{self, TRIES_MAX, TopologyAsk};
 use crate::place::ways::{self, Choosing, Way};
 use crate::place::{common_claims, search as places};
 use crate::rules::neighbours::keys::KeyIdx;
@@ -212,29 +212,27 @@ pub(super) fn find_confined(
     Found::Bound(bound)
 }
 
-/// Domains in which to look, in order, level by level: those of a required level, or of a preferred
-/// one and then everywhere. Closeness is not looked for beyond what was asked: members that keep
-/// away from each other or spread have other wishes.
+/// Domains in which to look, in order, level by level: those of a preferred one first, then of
+/// those around it, as far as a required one or everywhere. Closeness is not looked for beyond what
+/// was asked: members that keep away from each other or spread have other wishes.
 fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<Vec<DomainIdx>> {
     asks.iter().for_each(|(class, _)| txn.fresh(*class));
     let tree = &txn.state().room.tree;
+    let lies = |domain: &DomainIdx| {
+        let start = tree.domain(*domain).start;
+        topology.required.is_none_or(|level| tree.domain_of(level, start).is_some())
+    };
     let of_level = |level: LevelIdx| {
-        let mut found = tree.domains_at(level).to_vec();
+        let mut found: Vec<DomainIdx> =
+            tree.domains_at(level).iter().copied().filter(lies).collect();
         found.sort_by_key(|domain| (Reverse(room_in(txn, asks, *domain)), *domain));
         found
     };
-    match (topology.required, topology.preferred) {
-        (Some(level), None) => vec![of_level(level)],
-        (Some(level), Some(wished)) => {
-            // Inner domains first, those that lie within one of the required level.
-            let lies =
-                |domain: &DomainIdx| tree.domain_of(level, tree.domain(*domain).start).is_some();
-            let inner: Vec<DomainIdx> = of_level(wished).into_iter().filter(lies).collect();
-            if wished > level { vec![inner, of_level(level)] } else { vec![of_level(level)] }
-        }
-        (None, Some(level)) => vec![of_level(level), vec![tree.root()]],
-        (None, None) => vec![vec![tree.root()]],
+    let mut found: Vec<Vec<DomainIdx>> = asked_levels(tree, topology).map(of_level).collect();
+    if topology.required.is_none() {
+        found.push(vec![tree.root()]);
     }
+    found
 }
 
 /// Members for which a domain has room as things are.
@@ -243,14 +241,40 @@ fn room_in(txn: &Txn<'_>, asks: &[Count], domain: DomainIdx) -> u64 {
     asks.iter().map(|(class, count)| fit(*class).min(u64::from(*count))).sum()
 }
 
-/// Places for all members in a range of positions.
-pub fn within(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Found {
-    let search = Search::begin(txn, asks, range);
-    let found = search.map_or(Found::None, |search| search.run(txn, None));
-    if let Found::Bound(bound) = found {
-        txn.note_end(asks, bound);
+/// Levels that were asked for, innermost first: a preferred one and those around it, as far as a
+/// required one.
+fn asked_levels(tree: &Tree, topology: TopologyAsk) -> impl Iterator<Item = LevelIdx> {
+    let asked = TopologyAsk { anywhere: true, ..topology };
+    gang::levels_to_try(tree, asked).rev().map(|level| LevelIdx(level as u8))
+}
+
+/// Places for all members beside peers, who are in one domain of a required level: in the domain
+/// where most of those are of each level that was asked for, one after the other.
+pub(super) fn near(
+    txn: &mut Txn<'_>,
+    asks: &[Count],
+    topology: TopologyAsk,
+    peers: &[NodeIdx],
+) -> Found {
+    let tree = &txn.state().room.tree;
+    let homes = asked_levels(tree, topology).filter_map(|level| gang::home(tree, level, peers));
+    let everywhere = topology.required.is_none().then(|| tree.root());
+    let domains: Vec<DomainIdx> = homes.chain(everywhere).collect();
+    let mut bound = None;
+    for domain in domains {
+        let domain = txn.state().room.tree.domain(domain);
+        let range = domain.start..domain.end;
+        let search = Search::begin(txn, asks, range);
+        match search.map_or(Found::None, |search| search.run(txn, None)) {
+            // What is looked at next has this one in it.
+            Found::None => bound = None,
+            Found::Bound(at) => bound = Some(at),
+            found => return found,
+        }
     }
-    found
+    let Some(bound) = bound else { return Found::None };
+    txn.note_end(asks, bound);
+    Found::Bound(bound)
 }
 
 /// Puts as many members as go onto the best nodes of a range, and leaves them there; how many of

@@ -28,8 +28,8 @@ use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found, Place};
-use crate::place::slices::{self, Slices};
-use crate::place::{at_once, common_claims, pod_sets, search, turns, ways};
+pub use crate::place::levels::TopologyAsk;
+use crate::place::{at_once, common_claims, pod_sets, search, slices, turns, ways};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,27 +38,6 @@ pub struct Ask {
     pub class: ClassIdx,
     /// Members, in order.
     pub pods: Vec<PodIdx>,
-}
-
-/// Topology asked of a placement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TopologyAsk {
-    /// Everything within one domain of this level.
-    pub required: Option<LevelIdx>,
-    /// Within one domain of this level if possible.
-    pub preferred: Option<LevelIdx>,
-    /// The levels hold for each pod set by itself.
-    pub per_set: bool,
-    /// Some pod sets have levels and slices of their own: [`TopologyAsk::of_set`] tells which.
-    pub own_levels: bool,
-    /// Slices of each pod set within one domain of an inner level.
-    pub slices: Option<Slices>,
-    /// Some pod set has members of several shapes, and levels or slices hold for pod sets: what one
-    /// shape finds by itself says little then.
-    pub mixed: bool,
-    /// Closeness does not matter (profile weight 0), or not as much as that members had rather be
-    /// apart: take the best nodes wherever they are.
-    pub anywhere: bool,
 }
 
 /// Candidate domains of one level that are tried for a gang of several shapes. Slot counts per
@@ -178,7 +157,7 @@ pub fn place_beside(
     let start = txn.checkpoint();
     let placed = if topology.per_set {
         pod_sets::sets(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
-            let own = peers_of(txn, set[0], peers);
+            let own = pod_sets::peers_of(txn, set[0], peers);
             let topology = topology.of_class(txn.state(), set[0].class);
             let set: Vec<Ask> = set.into_iter().cloned().collect();
             match topology.slices {
@@ -198,14 +177,6 @@ pub fn place_beside(
     placed
 }
 
-/// Where those of a gang are that are of the pod set of an ask.
-pub fn peers_of(txn: &Txn<'_>, ask: &Ask, peers: &[(ShapeIdx, NodeIdx)]) -> Vec<NodeIdx> {
-    let state = txn.state();
-    let shape = state.classes.class(ask.class).key.shape;
-    let own = peers.iter().filter(|(of, _)| pod_sets::alike(&state.room, *of, shape));
-    own.map(|(_, node)| *node).collect()
-}
-
 fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
     if !peers.iter().any(|node| txn.state().room.tree.position(*node).is_some()) {
         return place(txn, asks, topology);
@@ -222,7 +193,8 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
     let peers = peers.as_slice();
     let counts = order.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect::<Vec<_>>();
     if coupled::are_coupled(txn, &counts) {
-        return near_coupled(txn, asks, topology, peers);
+        let found = coupled::near(txn, &counts_of(asks), topology, peers);
+        return put(txn, asks, found);
     }
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {
         for domain in domains_of(txn, &order, LevelIdx(level as u8), peers) {
@@ -236,20 +208,6 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
             .is_some_and(|domain| search_domain(txn, &order, domain)),
         None => place(txn, asks, topology),
     }
-}
-
-/// Members whose places depend on each other, beside those who have places: within the domain of a
-/// required level.
-fn near_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
-    let tree = &txn.state().room.tree;
-    let domain = match topology.required {
-        Some(level) => home(tree, level, peers),
-        None => Some(tree.root()),
-    };
-    let Some(domain) = domain.map(|domain| tree.domain(domain)) else { return false };
-    let range = domain.start..domain.end;
-    let found = coupled::within(txn, &counts_of(asks), range);
-    put(txn, asks, found)
 }
 
 /// The domain of a level where most of these nodes are, the first of equals.
@@ -393,8 +351,12 @@ fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAs
         if single_nodes && topology.required != Some(level) {
             continue;
         }
-        let domains = domains.iter().copied();
-        if let Some(domain) = index.best_domain(tree, domains.filter(inside), need) {
+        let domains = domains.iter().copied().filter(inside);
+        let found = match state.classes.class(class).key.scoring.is_thrifty() {
+            true => index.worthiest(tree, domains, need),
+            false => index.best_domain(tree, domains, need),
+        };
+        if let Some(domain) = found {
             return domain;
         }
     }
@@ -403,7 +365,7 @@ fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAs
 
 /// Levels whose domains are tried, innermost last. Where closeness does not matter, only a level
 /// that was asked for confines the choice.
-fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
+pub(super) fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
     let outermost = topology.required.map_or(0, LevelIdx::at);
     let innermost = match topology.anywhere {
         true => topology.required.max(topology.preferred).map_or(0, |level| level.at() + 1),
@@ -516,7 +478,9 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
         Some(level) => candidates(txn, &order, level, Some(level)),
     };
     // Those that may hold everybody, roomiest first.
-    last_resort.reverse();
+    if !are_thrifty(txn, &order) {
+        last_resort.reverse();
+    }
     last_resort.retain(|domain| at_once::may_fill(txn, &order, *domain));
     let left_out = last_resort.len() > TRIES_MAX;
     last_resort.truncate(TRIES_MAX);
@@ -548,7 +512,8 @@ fn spread_tries(domains: &mut Vec<DomainIdx>) {
     }
 }
 
-/// Domains of a level that have slots enough for each shape by itself, tightest first.
+/// Domains of a level that have slots enough for each shape by itself, tightest first; the cheapest
+/// first where nothing but that counts.
 fn candidates(
     txn: &mut Txn<'_>,
     order: &[&Ask],
@@ -566,8 +531,22 @@ fn candidates(
             && required.is_none_or(|r| tree.domain_of(r, tree.domain(*domain).start).is_some())
     };
     let mut found: Vec<DomainIdx> = tree.domains_at(level).iter().copied().filter(holds).collect();
-    found.sort_by_key(|domain| (slots(order[0], *domain), *domain));
+    if are_thrifty(txn, order) {
+        let worth = |domain: DomainIdx| -> u64 {
+            let of = |ask: &&Ask| (state.classes.fit(ask.class), ask.pods.len() as u32);
+            order.iter().map(of).map(|(index, need)| index.worth(tree, domain, need)).sum()
+        };
+        found.sort_by_cached_key(|domain| (Reverse(worth(*domain)), *domain));
+    } else {
+        found.sort_by_key(|domain| (slots(order[0], *domain), *domain));
+    }
     found
+}
+
+/// Whether nothing but prices counts for where members go.
+fn are_thrifty(txn: &Txn<'_>, asks: &[&Ask]) -> bool {
+    let classes = &txn.state().classes;
+    asks.iter().any(|ask| classes.class(ask.class).key.scoring.is_thrifty())
 }
 
 /// Tries to place all asks in one domain, in several orders: those with the least to spare

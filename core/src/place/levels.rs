@@ -3,12 +3,35 @@
 
 use capstan_topology::{LevelIdx, NodeIdx};
 
-use super::gang::{Ask, TopologyAsk};
+use super::gang::Ask;
 use super::slices::Slices;
 use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::input::{SliceWish, Text};
 use crate::model::room::Room;
 use crate::model::state::ClusterState;
+
+/// Topology asked of a placement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopologyAsk {
+    /// Everything within one domain of this level.
+    pub required: Option<LevelIdx>,
+    /// Within one domain of this level if possible.
+    pub preferred: Option<LevelIdx>,
+    /// The levels hold for each pod set by itself.
+    pub per_set: bool,
+    /// Some pod sets have levels and slices of their own: [`TopologyAsk::of_set`] tells which.
+    pub own_levels: bool,
+    /// Levels that pod sets prefer by themselves do not count.
+    pub gives_way: bool,
+    /// Slices of each pod set within one domain of an inner level.
+    pub slices: Option<Slices>,
+    /// Some pod set has members of several shapes, and levels or slices hold for pod sets: what one
+    /// shape finds by itself says little then.
+    pub mixed: bool,
+    /// Closeness does not matter (profile weight 0), or not as much as that members had rather be
+    /// apart: take the best nodes wherever they are.
+    pub anywhere: bool,
+}
 
 /// Level of a node label key, or of its plain name (`zone`, `block`, `rack`, `host`).
 pub fn level_named(room: &Room, name: &str) -> Option<LevelIdx> {
@@ -43,7 +66,7 @@ impl TopologyAsk {
         let slices = own.slices.as_ref();
         TopologyAsk {
             required,
-            preferred: own.preferred.as_ref().and_then(level),
+            preferred: own.preferred.as_ref().filter(|_| !self.gives_way).and_then(level),
             slices: slices.and_then(|wish| slices_within(wish, level(&wish.level)?, required)),
             ..self
         }

@@ -11,6 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_topology::NodeIdx;
+
 use super::coupled;
 use super::gang::{self, Ask, TopologyAsk};
 use crate::model::ids::ShapeIdx;
@@ -73,6 +75,14 @@ pub(super) fn sets<'a>(
         }
     }
     sets
+}
+
+/// Where those of a gang are that are of the pod set of an ask.
+pub fn peers_of(txn: &Txn<'_>, ask: &Ask, peers: &[(ShapeIdx, NodeIdx)]) -> Vec<NodeIdx> {
+    let state = txn.state();
+    let shape = state.classes.class(ask.class).key.shape;
+    let own = peers.iter().filter(|(of, _)| alike(&state.room, *of, shape));
+    own.map(|(_, node)| *node).collect()
 }
 
 /// Places pod sets for each of which the levels hold by itself.

@@ -27,4 +27,9 @@ impl Scoring {
     pub fn cheapest(self) -> Scoring {
         Scoring { paying: Paying::Cheapest, ..self }
     }
+
+    /// Whether nothing but prices counts.
+    pub fn is_thrifty(self) -> bool {
+        self.paying == Paying::Cheapest
+    }
 }

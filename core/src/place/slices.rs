@@ -19,7 +19,7 @@
 //! each domain of the two levels.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
@@ -39,6 +39,9 @@ pub struct Slices {
     /// Members of a slice; at least one.
     pub size: u32,
 }
+
+/// By number of a slice, the inner domains where some of it are.
+type Begun = BTreeMap<usize, BTreeSet<DomainIdx>>;
 
 /// An inner domain, and how much of a set goes there.
 struct Share {
@@ -153,7 +156,7 @@ fn outer_domains(
 }
 
 /// Levels of outer domains, outermost first: from the required one to that of the slices; where
-/// closeness does not matter, only those that were asked for.
+/// closeness does not matter, no further in than was asked for.
 fn levels(
     known: usize,
     topology: TopologyAsk,
@@ -161,9 +164,8 @@ fn levels(
 ) -> impl DoubleEndedIterator<Item = LevelIdx> {
     let (required, preferred) = (topology.required, topology.preferred);
     let first = required.map_or(0, LevelIdx::at);
-    let asked = move |level: &LevelIdx| {
-        !topology.anywhere || required == Some(*level) || preferred == Some(*level)
-    };
+    let asked =
+        move |level: &LevelIdx| !topology.anywhere || required.max(preferred) >= Some(*level);
     let last = (of.level.at() + 1).min(known);
     (first..last.max(first)).map(|level| LevelIdx(level as u8)).filter(asked)
 }
@@ -322,7 +324,10 @@ fn shares(
         share.taken += rest;
     }
     let taken = all.into_iter().filter(|share| share.taken > 0);
-    Some(taken.map(|share| (share.domain, share.taken)).collect())
+    let mut taken: Vec<_> = taken.map(|share| (share.domain, share.taken)).collect();
+    // Members go there in their order, and what is left over are the last ones.
+    taken.sort_by_key(|(_, count)| !count.is_multiple_of(size));
+    Some(taken)
 }
 
 /// Places more members of a gang that runs (`peers`: shape and node of those): into slices that
@@ -336,28 +341,35 @@ pub fn place_beside(
     peers: &[(ShapeIdx, NodeIdx)],
 ) -> bool {
     let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
+    if !topology.per_set && outer_of(txn, topology, &all).is_none() {
+        return gang::place(txn, asks, topology);
+    }
     let asks = asks.iter().filter(|ask| !ask.pods.is_empty());
     pod_sets::sets(txn, asks, topology.mixed).into_iter().all(|set| {
-        let own = gang::peers_of(txn, set[0], peers);
+        let own = pod_sets::peers_of(txn, set[0], peers);
         let near = if topology.per_set { &own } else { &all };
-        let home = |level| gang::home(&txn.state().room.tree, level, near);
-        let outer = topology.required.and_then(home).unwrap_or(txn.state().room.tree.root());
-        match set.as_slice() {
-            [ask] => place_more(txn, ask, &own, of, outer),
-            mixed => place_more_mixed(txn, mixed, &own, of, outer),
+        match outer_of(txn, topology, near) {
+            Some(outer) => place_more(txn, &set, &own, of, outer),
+            None => {
+                let set: Vec<Ask> = set.into_iter().cloned().collect();
+                gang::place(txn, &set, TopologyAsk { per_set: false, ..topology })
+            }
         }
     })
 }
 
-fn place_more(txn: &mut Txn<'_>, ask: &Ask, own: &[NodeIdx], of: Slices, outer: DomainIdx) -> bool {
-    txn.fresh(ask.class);
-    let more = ask.pods.len() as u64;
-    let shares = completed(txn.state(), (ask.class, more), own, of, outer);
-    fill_shares(txn, ask, shares, true)
+/// The domain of the required level where those are whom more members join; `None`: nobody of them
+/// is in any.
+fn outer_of(txn: &Txn<'_>, topology: TopologyAsk, near: &[NodeIdx]) -> Option<DomainIdx> {
+    let tree = &txn.state().room.tree;
+    match topology.required {
+        None => Some(tree.root()),
+        Some(level) => gang::home(tree, level, near),
+    }
 }
 
-/// The same for members of several shapes: as if all were of one of these, in their order.
-fn place_more_mixed(
+/// More members of one set; where they have several shapes, as if all were of one of these.
+fn place_more(
     txn: &mut Txn<'_>,
     set: &[&Ask],
     own: &[NodeIdx],
@@ -370,13 +382,11 @@ fn place_more_mixed(
         set.iter().for_each(|ask| txn.fresh(ask.class));
         let more = members.len() as u64;
         let shares = completed(txn.state(), (like.class, more), own, of, outer);
-        let mut left = &members[..];
         let placed = shares.is_some_and(|shares| {
-            shares.into_iter().all(|(domain, count)| {
-                let (here, rest) = left.split_at(count as usize);
-                left = rest;
-                let asks = by_class(here);
-                gang::try_domain(txn, &asks.iter().collect::<Vec<_>>(), domain, true)
+            let parts = to_their_slices(txn.state(), &members, &shares, of);
+            shares.iter().zip(parts).all(|((domain, _), here)| {
+                let asks = by_class(&here);
+                gang::try_domain(txn, &asks.iter().collect::<Vec<_>>(), *domain, true)
             })
         });
         if !placed {
@@ -384,6 +394,48 @@ fn place_more_mixed(
         }
         placed
     })
+}
+
+/// Which members of a set go to each of these inner domains, so many to each: those first whose
+/// slice is there, those last whose slice is elsewhere.
+fn to_their_slices(
+    state: &ClusterState,
+    members: &[(ClassIdx, PodIdx)],
+    shares: &[(DomainIdx, u64)],
+    of: Slices,
+) -> Vec<Vec<(ClassIdx, PodIdx)>> {
+    let (slices, there) = slices_of(state, members[0].1, of);
+    let mut left = members.to_vec();
+    let part = |(domain, count): &(DomainIdx, u64)| {
+        left.sort_by_cached_key(|(_, pod)| {
+            let slice = slices.get(pod);
+            let domains = slice.and_then(|slice| there.get(slice));
+            let here = domains.is_some_and(|domains| domains.contains(domain));
+            (!here, domains.is_some(), slice)
+        });
+        let rest = left.split_off(*count as usize);
+        std::mem::replace(&mut left, rest)
+    };
+    shares.iter().map(part).collect()
+}
+
+/// The slice of each member of a pod's set, by number, and which of those have begun.
+fn slices_of(state: &ClusterState, pod: PodIdx, of: Slices) -> (BTreeMap<PodIdx, usize>, Begun) {
+    let (mut slices, mut there) = (BTreeMap::new(), Begun::new());
+    let Some(workload) = state.pods[pod].workload else { return (slices, there) };
+    let (shape, tree) = (state.pods[pod].shape, &state.room.tree);
+    let members = state.workloads[workload].members.iter().map(|pod| (*pod, &state.pods[*pod]));
+    let stay = members.filter(|(_, member)| member.active() && !member.terminating);
+    let set = stay.filter(|(_, member)| pod_sets::alike(&state.room, member.shape, shape));
+    for (at, (pod, member)) in set.enumerate() {
+        let slice = at / of.size as usize;
+        slices.insert(pod, slice);
+        let position = member.place.and_then(|node| tree.position(node));
+        if let Some(domain) = position.and_then(|position| tree.domain_of(of.level, position)) {
+            there.entry(slice).or_default().insert(domain);
+        }
+    }
+    (slices, there)
 }
 
 /// How many more members of a set go to which inner domains, so that with those that are there all

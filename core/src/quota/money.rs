@@ -12,9 +12,10 @@
 //!
 //! Phases: the limit is read ([`Purse`]), members are placed as the scores say, what that costs is
 //! added up; if it is too much that is rolled back, and they are placed once more with the cheapest
-//! nodes first, wherever these are within a domain that is required. Members of one kind then cost
-//! the least that they can; of several kinds that compete for nodes, and of such as depend on each
-//! other's places, little, but not always the least.
+//! nodes first, wherever these are within a domain that is required, the cheapest of those. What is
+//! preferred holds if that can be paid. Members of one kind then cost the least that they can; of
+//! several kinds that compete for nodes, and of such as depend on each other's places, little, but
+//! not always the least.
 //!
 //! Which flavor's money is charged follows from the flavors that were chosen: a flavor is in one
 //! resource group. Costs: nothing where no flavor's money is charged, else one more placement.
@@ -145,16 +146,27 @@ pub fn place(
         return Ok(as_scored);
     }
     txn.rollback_to(start);
-    let cheapest = cheapest(txn, asks);
-    if !gang::place(txn, &cheapest, TopologyAsk { anywhere: true, ..topology }) {
-        return Err(Unplaced::TooDear(as_scored));
+    let (cheapest, mut least) = (cheapest(txn, asks), as_scored);
+    for topology in thrifty(topology) {
+        if !gang::place(txn, &cheapest, topology) {
+            continue;
+        }
+        let costs = purse.costs(txn.state(), asks);
+        if purse.pays(&costs) {
+            return Ok(costs);
+        }
+        txn.rollback_to(start);
+        least = costs;
     }
-    let costs = purse.costs(txn.state(), asks);
-    if purse.pays(&costs) {
-        return Ok(costs);
-    }
-    txn.rollback_to(start);
-    Err(Unplaced::TooDear(costs))
+    Err(Unplaced::TooDear(least))
+}
+
+/// The topology asked of members that are to cost little: with what is preferred, and without.
+pub fn thrifty(topology: TopologyAsk) -> impl Iterator<Item = TopologyAsk> {
+    let near = TopologyAsk { anywhere: true, ..topology };
+    let prefers = near.preferred.is_some() || near.own_levels;
+    let wide = prefers.then_some(TopologyAsk { preferred: None, gives_way: true, ..near });
+    std::iter::once(near).chain(wide)
 }
 
 /// What places would cost, as [`place`] finds them; nobody is placed.
