@@ -1,5 +1,5 @@
-//! WorkloadPriorityClasses that change, come and go: work keeps the value that its class had when
-//! it was first seen, until it names another.
+//! WorkloadPriorityClasses that change, come and go: work has the value of its class, and once that
+//! is gone its last one, until it names another.
 
 use std::sync::Arc;
 
@@ -49,30 +49,42 @@ fn evicted(output: &StepOutput) -> usize {
 }
 
 #[test]
-fn editing_a_class_changes_what_comes_and_not_what_is_there() {
+fn editing_a_class_changes_what_comes_and_what_is_there() {
     let mut engine = running();
     engine.step(after(1), vec![Input::Pod(lone("waits", 8, "high"))]);
     engine.step(after(2), vec![class("high", 1)]);
     engine.step(after(3), vec![Input::Pod(lone("new", 8, "high"))]);
     let all = ["runs", "waits", "new"].map(|name| priority(&engine, name));
-    assert_eq!(all, [100, 100, 1]);
+    assert_eq!(all, [1, 1, 1]);
     // What is told again of old work changes nothing.
     let again = vec![Input::Pod(lone("waits", 8, "high")), bound(&lone("runs", 8, "high"), "n")];
     engine.step(after(4), again);
-    assert_eq!(priority(&engine, "waits"), 100);
-    assert_eq!(priority(&engine, "runs"), 100);
+    assert_eq!(priority(&engine, "waits"), 1);
+    assert_eq!(priority(&engine, "runs"), 1);
+    engine.recount();
+}
+
+/// Who waits for what `runs` has, and is worth 50.
+fn rival() -> Input {
+    let mut rival = pod("rival", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    rival.priority = 50;
+    Input::Pod(rival)
+}
+
+#[test]
+fn who_runs_is_not_safe_from_an_edit() {
+    let mut engine = running();
+    assert_eq!(evicted(&engine.step(after(1), vec![rival()])), 0);
+    assert_eq!(evicted(&engine.step(after(2), vec![class("high", 1)])), 1, "it is worth less now");
     engine.recount();
 }
 
 #[test]
-fn who_runs_is_safe_from_an_edit_and_not_from_another_class() {
+fn who_runs_is_not_safe_from_another_class() {
     let mut engine = running();
-    engine.step(after(1), vec![class("high", 1)]);
-    let mut rival = pod("rival", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
-    rival.priority = 50;
-    assert_eq!(evicted(&engine.step(after(2), vec![Input::Pod(rival)])), 0);
+    assert_eq!(evicted(&engine.step(after(1), vec![rival()])), 0);
     let lower = bound(&lone("runs", 8, "low"), "n");
-    assert_eq!(evicted(&engine.step(after(3), vec![lower])), 1, "it names another class");
+    assert_eq!(evicted(&engine.step(after(2), vec![lower])), 1, "it names another class");
     assert_eq!(priority(&engine, "runs"), 5);
     engine.recount();
 }
@@ -88,7 +100,7 @@ fn who_names_another_class_and_the_first_again_takes_its_present_value() {
         engine.step(after(2 + second as i64), facts);
         values.push(priority(&engine, "waits"));
     }
-    assert_eq!(values, [5, 8, 8]);
+    assert_eq!(values, [5, 8, 9]);
 }
 
 #[test]
@@ -104,7 +116,7 @@ fn a_class_that_comes_later_counts_from_then_and_still_once_it_is_gone() {
         engine.step(after(2 + second as i64), vec![change]);
         values.push(priority(&engine, "waits"));
     }
-    assert_eq!(values, [7, 7, 7]);
+    assert_eq!(values, [7, 9, 9]);
     engine.step(after(9), vec![Input::Pod(lone("new", 8, "late"))]);
     assert_eq!(priority(&engine, "new"), 0, "there is no such class");
 }
@@ -119,14 +131,15 @@ fn the_next_run_of_an_owner_is_the_same_work() {
     facts.push(Input::Owner(owner.clone()));
     facts.extend(pods_of(&owner).iter().map(|pod| bound(pod, "n")));
     engine.step(NOW, facts);
-    engine.step(after(1), vec![class("high", 1)]);
-    assert_eq!(priority(&engine, "train"), 100);
+    engine.step(after(1), vec![class("high", 50)]);
+    engine.step(after(2), vec![Input::WorkloadPriorityClassGone(text("high"))]);
+    assert_eq!(priority(&engine, "train"), 50);
     let before = pods_of(&owner);
     (owner.suspended, owner.incarnation) = (true, 1);
     let mut facts = vec![Input::Owner(owner)];
     facts.extend(before.iter().map(|pod| Input::PodGone(pod.uid.clone())));
-    let output = engine.step(after(2), facts);
+    let output = engine.step(after(3), facts);
     assert_eq!(binds(&output).len(), 0, "its pods are not made yet");
-    assert_eq!(priority(&engine, "train"), 100);
+    assert_eq!(priority(&engine, "train"), 50);
     engine.recount();
 }

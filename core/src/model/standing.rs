@@ -68,13 +68,13 @@ impl ClusterState {
         }
     }
 
-    /// The class that a workload names and its value: what it was when the workload was first seen
-    /// with that name, whatever becomes of the class.
+    /// The class that a workload names and its present value; once the class is gone, the last that
+    /// it had while the workload named it.
     fn class_of(&self, workload: WorkloadIdx) -> Option<(Text, i32)> {
         let entry = &self.workloads[workload];
         let name = entry.wishes.priority_class.as_ref()?;
-        let kept = entry.class.clone().filter(|(of, _)| of == name);
-        kept.or_else(|| Some((name.clone(), *self.facts.priorities.get(name)?)))
+        let present = self.facts.priorities.get(name).map(|value| (name.clone(), *value));
+        present.or_else(|| entry.class.clone().filter(|(of, _)| of == name))
     }
 
     fn resolve_queue(&mut self, workload: WorkloadIdx) -> QueueRef {

@@ -60,8 +60,8 @@ pub struct Workload {
     pub uid: Text,
     /// What people asked.
     pub wishes: Arc<Wishes>,
-    /// The WorkloadPriorityClass that it names, with the value that it had when it was looked up
-    /// first: who edits a class changes what comes, not what is there.
+    /// The WorkloadPriorityClass that it names, with its value, or the last that it had: deleting a
+    /// class changes what comes, not what is there.
     pub class: Option<(Text, i32)>,
     /// Queue, once queues are known.
     pub queue: QueueRef,

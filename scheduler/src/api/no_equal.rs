@@ -30,7 +30,7 @@ enum Asks {
 }
 
 /// Keys without [`PREFIX`], when they ask for something, and what happens instead.
-const KEYS: [(&str, Asks, &str); 12] = [
+const KEYS: [(&str, Asks, &str); 14] = [
     (
         "podset-slice-required-topology-constraints",
         Asks::Always,
@@ -71,11 +71,18 @@ const KEYS: [(&str, Asks, &str); 12] = [
     ("prebuilt-workload-name", Asks::Always, "a workload is made from pods and owners alone"),
     ("admission-gated-by", Asks::Always, "nothing but suspension and gates of pods is waited for"),
     (
-        "safe-to-forcefully-terminate",
-        Asks::IfTrue,
-        "a pod that hangs on a lost node holds its quota until somebody deletes it by force",
+        "wait-for-pods-ready",
+        Asks::Always,
+        "how long pods may take is said for all work, by waitForPodsReady of the configuration",
     ),
+    ("safe-to-forcefully-delete", Asks::IfTrue, HANGS),
+    // What Kueue called it before.
+    ("safe-to-forcefully-terminate", Asks::IfTrue, HANGS),
 ];
+
+/// What becomes of pods on nodes that are lost.
+const HANGS: &str =
+    "a pod that hangs on a lost node holds its quota until somebody deletes it by force";
 
 /// What is lost with a key of this value, if anything.
 pub fn lost(key: &str, value: &str) -> Option<&'static str> {
@@ -107,11 +114,14 @@ mod tests {
             ("pod-group-fast-admission", "", "true"),
             ("priority-boost", "0", "-60"),
             ("retriable-in-group", "true", "false"),
+            ("safe-to-forcefully-delete", "false", "true"),
+            ("safe-to-forcefully-terminate", "false", "true"),
         ] {
             assert_eq!(lost(&key(name), none), None, "{name}");
             assert!(lost(&key(name), some).is_some(), "{name}");
         }
         assert!(lost(&key("pod-group-pod-index"), "").is_some());
+        assert!(lost(&key("wait-for-pods-ready"), r#"{"timeoutSeconds": 30}"#).is_some());
     }
 
     #[test]

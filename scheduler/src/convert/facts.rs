@@ -178,7 +178,7 @@ impl Facts<'_> {
         }
         let chain = gang.chain(&above);
         let mut ignored = owner.ignored.clone();
-        let asked = wishes::read(&chain, &mut ignored);
+        let asked = gang.asked(&chain, &mut ignored);
         let (submitted, count) = (gang.submitted(directory), gang.count());
         let over = gang.over(directory).saturating_add(submitted);
         let made = owner.elsewhere.is_none() && count <= MEMBERS_MAX;

@@ -90,6 +90,24 @@ pub fn contradicted((key, value): (&str, &str), (other, says): (&str, &str)) -> 
     format!("{key}: {value:?} counts, and not {says:?}, as {other} has it").into()
 }
 
+/// What is said of pod sets that differ in what is read of the first of them.
+pub fn of_first(
+    key: &str,
+    (name, own): (&str, Option<&str>),
+    (first, holds): (&str, Option<&str>),
+) -> Text {
+    let shown = |said: Option<&str>| match said {
+        Some(value) => format!("{:?}", value.chars().take(60).collect::<String>()),
+        None => "nothing".to_owned(),
+    };
+    let (own, holds) = (shown(own), shown(holds));
+    format!(
+        "{key}: pod sets have no levels of their own here: {name} says {own}, but {first} {holds}, \
+         which holds for all"
+    )
+    .into()
+}
+
 /// The binding annotations of a pod.
 pub fn annotations(note: &BindingNote) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();

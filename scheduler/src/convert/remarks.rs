@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::explain::wording::quoted;
-use capstan_core::model::input::{GangKey, GangSource, Held, OwnerFacts, PodFacts, Text};
+use capstan_core::model::input::{
+    GangKey, GangSource, Held, OwnerFacts, PodFacts, Text, TopologyWish, Wishes,
+};
 
 use super::facts::MEMBERS_MAX;
 use super::gang::GangDraft;
@@ -78,12 +80,18 @@ impl About {
 /// What remarks call a gang.
 const GANG: &str = "gang";
 
+/// What is said of a gang whose pods ask for different levels or slices.
+const LEVELS: &str = "its pods ask for different topology levels or slices; those of the first \
+    hold for all, no pod set has its own";
+
 /// Remarks by kind, namespace and text, with the objects that each is about.
 #[derive(Debug, Default)]
 pub struct Remarks {
     said: BTreeMap<(Text, Text, Text), BTreeSet<Text>>,
     /// Queues that members of each named group name; `None`: no queue.
     queues: BTreeMap<(Text, GangKey), BTreeSet<Option<Text>>>,
+    /// Levels and slices that members of each named group ask for.
+    levels: BTreeMap<(Text, GangKey), BTreeSet<TopologyWish>>,
     /// How many pods Kueue's groups have by what their pods say, with the first that says so.
     totals: BTreeMap<(Text, Text), BTreeMap<u32, Text>>,
 }
@@ -224,7 +232,7 @@ impl Remarks {
             return;
         }
         let gang = (facts.namespace.clone(), facts.gang.key.clone());
-        self.gang_names(gang, facts.wishes.queue.clone());
+        self.gang_asks(gang, &facts.wishes);
         if let (GangSource::KueueGroup, Some(total)) = (source, facts.gang.total) {
             let totals = self.totals.entry((facts.namespace.clone(), name.clone())).or_default();
             let first = totals.entry(total).or_insert_with(|| facts.name.clone());
@@ -250,9 +258,10 @@ impl Remarks {
         }
     }
 
-    /// A member of a named gang names this queue.
-    pub fn gang_names(&mut self, gang: (Text, GangKey), queue: Option<Text>) {
-        self.queues.entry(gang).or_default().insert(queue);
+    /// A member of a named gang names this queue, and asks for these levels.
+    pub fn gang_asks(&mut self, gang: (Text, GangKey), asked: &Wishes) {
+        self.levels.entry(gang.clone()).or_default().insert(asked.topology.clone());
+        self.queues.entry(gang).or_default().insert(asked.queue.clone());
     }
 
     /// Leaves what was not said before, and notes that it is said now.
@@ -269,6 +278,10 @@ impl Remarks {
         self.queues.retain(|(namespace, key), queues| {
             let GangKey::Group(_, name) = key else { return false };
             queues.len() > 1 && is_new(&gang, (namespace, name), &queue_names(queues).into())
+        });
+        self.levels.retain(|(namespace, key), levels| {
+            let GangKey::Group(_, name) = key else { return false };
+            levels.len() > 1 && is_new(&gang, (namespace, name), &LEVELS.into())
         });
         self.totals.retain(|(namespace, name), totals| {
             totals.len() > 1 && is_new(&gang, (namespace, name), &unequal(totals).into())
@@ -302,6 +315,11 @@ impl Remarks {
             let names = queue_names(&queues);
             let problem = format!("its pods name different queues ({names}); name the same on all");
             let object = Some(object(GANG, &namespace, &name));
+            notices.push(Notice { place: None, object, path: None, problem });
+        }
+        for ((namespace, key), _) in self.levels.into_iter().filter(|(_, all)| all.len() > 1) {
+            let GangKey::Group(_, name) = key else { continue };
+            let (object, problem) = (Some(object(GANG, &namespace, &name)), LEVELS.to_owned());
             notices.push(Notice { place: None, object, path: None, problem });
         }
         for ((namespace, name), totals) in self.totals.iter().filter(|(_, all)| all.len() > 1) {

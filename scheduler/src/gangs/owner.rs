@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
+use super::wishes::{self, Asked};
 use super::{Member, count, jobset, late, names, ray, train};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
@@ -93,6 +94,13 @@ impl<'a> Gang<'a> {
         chain.push(&*self.top.marks);
         chain.extend(above.iter().map(|owner| owner.marks()));
         chain
+    }
+
+    /// What people asked of it, by what counts for it.
+    pub fn asked(&self, chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
+        let asked = wishes::read(chain, ignored);
+        ignored.extend(unlike(self.of, &chain[1..]));
+        asked
     }
 
     /// Owners of its pods, as far as those are owners of all of them: itself, then its owners.
@@ -257,6 +265,15 @@ impl<'a> Gang<'a> {
         }
         .unwrap_or(self.of.says.ended)
     }
+}
+
+/// That pod sets of an owner ask for other levels or slices than its first, whose hold for all; the
+/// objects `above` its templates have a say too.
+pub fn unlike(of: &GangDraft, above: &[&Marks]) -> Option<Text> {
+    let roles = of.says.roles.iter();
+    let sets: Vec<(&Text, u32, &Marks)> =
+        roles.map(|role| (&role.name, role.count(), &*role.template)).collect();
+    wishes::unlike(&sets, above)
 }
 
 /// Pods of roles that say that another scheduler places them, and that are in a gang which their

@@ -103,6 +103,41 @@ pub fn per_pod_set(chain: &[&Marks]) -> bool {
     topology(chain, &mut Vec::new()).per_pod_set
 }
 
+/// Our annotations by which levels and slices are asked for.
+const OURS: [&str; 4] =
+    [keys::REQUIRED_TOPOLOGY, keys::PREFERRED_TOPOLOGY, keys::SLICE_TOPOLOGY, keys::SLICE_SIZE];
+/// Kueue's.
+const KUEUES: [&str; 4] = [
+    keys::KUEUE_REQUIRED_TOPOLOGY,
+    keys::KUEUE_PREFERRED_TOPOLOGY,
+    keys::KUEUE_SLICE_TOPOLOGY,
+    keys::KUEUE_SLICE_SIZE,
+];
+
+/// That pod sets of one owner ask for other levels or slices than the first of them, whose hold for
+/// all. Each has a name, so many pods, and what its template says before these objects `above`. A
+/// pod by itself is within one domain wherever it goes.
+pub fn unlike<'a>(sets: &[(&Text, u32, &'a Marks)], above: &[&'a Marks]) -> Option<Text> {
+    let says = |marks: &'a Marks, key: &str| {
+        let own = marks.annotations.get(key).or_else(|| annotation(above, key));
+        own.map(|text| text.trim()).filter(|text| !text.is_empty())
+    };
+    let &(first, _, of_first) = sets.first()?;
+    let differs = |key: &'static str| {
+        let holds = says(of_first, key);
+        sets[1..].iter().filter(|(_, pods, _)| *pods > 1).find_map(|&(name, _, marks)| {
+            let own = says(marks, key);
+            // What we call so is said of the whole gang, by whichever of its templates.
+            let other = own != holds && (own.is_some() || !OURS.contains(&key));
+            other.then_some((key, name, own, holds))
+        })
+    };
+    let whole = OURS.into_iter().any(|key| says(of_first, key).is_some());
+    let kueues = KUEUES.into_iter().filter(|_| !whole);
+    let (key, name, own, holds) = OURS.into_iter().chain(kueues).find_map(differs)?;
+    Some(note::of_first(key, (&**name, own), (&**first, holds)))
+}
+
 /// Our annotations hold for the whole gang; Kueue's for each pod set by itself.
 fn topology(chain: &[&Marks], ignored: &mut Vec<Text>) -> TopologyWish {
     let level = |key: &str| {
@@ -325,6 +360,39 @@ mod tests {
             let (read, ignored) = asked(&[&annotations(list)]);
             assert_eq!(read.wishes.topology.slices, None);
             assert!(ignored.len() == 1 && ignored[0].contains(said), "{ignored:?}");
+        }
+    }
+
+    #[test]
+    fn pod_sets_that_ask_for_other_levels_than_the_first_are_named() {
+        let (none, own) = (Marks::default(), labels(&[("capstan.sh/queue", "q")]));
+        let rack = annotations(&[("kueue.x-k8s.io/podset-required-topology", "rack")]);
+        let ours = annotations(&[("capstan.sh/required-topology", "rack")]);
+        let [driver, workers] = [Text::from("driver"), Text::from("workers")];
+        let said = |first: &Marks, (pods, second): (u32, &Marks), above: &Marks| {
+            let sets = [(&driver, 1, first), (&workers, pods, second)];
+            unlike(&sets, &[above]).map(|told| String::from(&*told))
+        };
+        let told = said(&none, (4, &rack), &own).expect("they differ");
+        let want = "kueue.x-k8s.io/podset-required-topology: pod sets have no levels of their own \
+                    here: workers says \"rack\", but driver nothing, which holds for all";
+        assert_eq!(told, want);
+        let told = said(&rack, (4, &none), &own).expect("they differ");
+        assert!(told.ends_with("workers says nothing, but driver \"rack\", which holds for all"));
+        let told = said(&none, (4, &ours), &own).expect("they differ");
+        assert!(told.starts_with("capstan.sh/required-topology: "), "{told}");
+        for (first, second, above) in [
+            (&rack, (4, &rack), &own),
+            // The owner says it for all.
+            (&none, (4, &rack), &rack),
+            // A pod by itself is in one rack anyhow.
+            (&none, (1, &rack), &own),
+            (&rack, (1, &none), &own),
+            // It is said of the whole gang.
+            (&ours, (4, &none), &own),
+            (&ours, (4, &rack), &own),
+        ] {
+            assert_eq!(said(first, second, above), None, "{first:?} {second:?} {above:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_core::model::input::{BudgetFacts, GangKey, Labels, NodeFacts, Text};
+use capstan_core::model::input::{BudgetFacts, GangKey, Labels, NodeFacts, Text, Wishes};
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -73,8 +73,8 @@ pub struct Live {
     unranked: BTreeSet<Text>,
     /// When pods and Jobs without a creation time were told first, by uid.
     pub(super) undated: BTreeMap<Text, Time>,
-    /// One member of each named gang, and the queue that it names.
-    pub(super) firsts: BTreeMap<(Text, GangKey), (Text, Option<Text>)>,
+    /// One member of each named gang, and what it asks for.
+    pub(super) firsts: BTreeMap<(Text, GangKey), (Text, Arc<Wishes>)>,
     pub(super) dirty: Dirty,
     pub(super) notes: Notes,
     pub(super) told: super::drain::Told,

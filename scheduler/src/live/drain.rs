@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::Input;
-use capstan_core::model::input::{BudgetFacts, GangKey, PodFacts, Text};
+use capstan_core::model::input::{BudgetFacts, GangKey, PodFacts, Text, Wishes};
 use capstan_core::time::Time;
 
 use super::Drained;
@@ -334,7 +334,7 @@ impl Live {
             let start = since(&mut self.undated, pod.created, uid, now);
             let made = facts.of_pod(pod, start);
             facts.remark_pod(pod, &made, &mut news.remarks);
-            compare_queues(&made, &self.pods, &mut self.firsts, &mut news.remarks);
+            compare_wishes(&made, &self.pods, &mut self.firsts, &mut news.remarks);
             self.told.pods.insert(pod.uid.clone());
             news.facts.push(Input::Pod(made));
         }
@@ -364,7 +364,7 @@ impl Live {
             if counts(pod, &facts.directory.scheduler) {
                 let made = facts.of_pod(pod, now);
                 facts.remark_pod(pod, &made, &mut news.remarks);
-                compare_queues(&made, &self.pods, &mut self.firsts, &mut news.remarks);
+                compare_wishes(&made, &self.pods, &mut self.firsts, &mut news.remarks);
             }
         }
     }
@@ -383,21 +383,21 @@ fn since(undated: &mut BTreeMap<Text, Time>, created: Option<Time>, uid: &Text, 
     }
 }
 
-/// Holds the queue that a member of a named gang names against another member's.
-fn compare_queues(
+/// Holds what a member of a named gang asks for against what another member does.
+fn compare_wishes(
     facts: &PodFacts,
     pods: &BTreeMap<Text, Box<PodDraft>>,
-    firsts: &mut BTreeMap<(Text, GangKey), (Text, Option<Text>)>,
+    firsts: &mut BTreeMap<(Text, GangKey), (Text, Arc<Wishes>)>,
     remarks: &mut Remarks,
 ) {
     if !facts.ours || !matches!(facts.gang.key, GangKey::Group(..)) {
         return;
     }
     let gang = (facts.namespace.clone(), facts.gang.key.clone());
-    let own = (facts.uid.clone(), facts.wishes.queue.clone());
+    let own = (facts.uid.clone(), facts.wishes.clone());
     match firsts.get(&gang) {
-        Some((uid, queue)) if *uid != facts.uid && pods.contains_key(uid) => {
-            remarks.gang_names(gang, queue.clone());
+        Some((uid, asked)) if *uid != facts.uid && pods.contains_key(uid) => {
+            remarks.gang_asks(gang, asked);
         }
         _ => {
             firsts.insert(gang, own);

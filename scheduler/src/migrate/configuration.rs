@@ -44,6 +44,11 @@ pub(super) const READY_WRITTEN: &str = "waitForPodsReady is written out as Kueue
     on where a Configuration of v1beta2 does not say (30 minutes): if your Kueue is older, it \
     waits for no pods, and that part is to be left out";
 
+/// What becomes of work that has started, where an older file does not say.
+pub(super) const RECOVERS_WITHIN: &str = "waitForPodsReady.recoveryTimeout is not given, so work \
+    that runs and has pods that are not ready is stopped after timeout, as by Kueue from 0.16 on; \
+    an older one lets it run, as recoveryTimeout: 0s does";
+
 /// Parts that are about Kueue's process and decide nothing.
 const PROCESS: [&str; 11] = [
     "apiVersion",
@@ -132,6 +137,9 @@ impl Migrated {
     /// Who waits for pods though the file does not say so, and who does not though it does.
     fn ready(&mut self, ours: &mut Map<String, Value>, given: &Value, older: bool) {
         let off = given["featureGates"][READY_OFF] == Value::Bool(true);
+        let (part, on) = (&given[READY], Value::Bool(true));
+        self.recovery_unsaid =
+            older && !off && part["enable"] == on && part["recoveryTimeout"].is_null();
         if off {
             ours.remove(READY);
         } else if !older && given[READY].is_null() {

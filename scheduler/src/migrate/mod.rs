@@ -63,6 +63,9 @@ pub struct Migrated {
     with_least: usize,
     /// The configuration says what Kueue's does not, and takes for granted.
     ready_written: bool,
+    /// The configuration, of the older version, has pods waited for and does not say how long those
+    /// of work that runs may be unready.
+    recovery_unsaid: bool,
     /// Kueue's own bookkeeping, by kind: nobody needs it.
     pub kept_back: BTreeMap<String, usize>,
     /// Work that is deactivated, and held by a Workload of ours.
@@ -172,6 +175,9 @@ impl Migrated {
         }
         if self.ready_written {
             notes.push(configuration::READY_WRITTEN.to_owned());
+        }
+        if self.recovery_unsaid {
+            notes.push(configuration::RECOVERS_WITHIN.to_owned());
         }
         if !self.kept_back.is_empty() {
             let kept_back = list(&self.kept_back);

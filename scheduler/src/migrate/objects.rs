@@ -73,6 +73,11 @@ impl Migrated {
             let problem = format!("{rule}: Kueue's webhook would not take it, and it is inactive");
             self.lose(&place, &object, None, problem);
         }
+        if what == Queueing::Topology {
+            for (_, rule) in &decoded.remarks {
+                self.lose(&place, &object, None, rule.clone());
+            }
+        }
         prune(&mut value, "", &unknown);
         if what == Queueing::ClusterQueue && value["spec"]["namespaceSelector"].is_null() {
             value["spec"]["namespaceSelector"] = nobody();

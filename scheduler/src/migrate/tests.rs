@@ -171,6 +171,32 @@ fn work_of_a_kind_that_is_not_read_is_named_and_not_counted() {
 }
 
 #[test]
+fn levels_of_one_pod_set_alone_are_named() {
+    let set = |name: &str, driver: &str, workers: &str| {
+        let job = |name: &str, pods: u32, rack: &str| {
+            format!(
+                "  - name: {name}\n    template:\n      spec:\n        \
+                 parallelism: {pods}\n        template:\n          \
+                 metadata: {{annotations: {{{rack}}}}}\n          \
+                 spec: {{containers: [{{name: c}}]}}\n"
+            )
+        };
+        let (driver, workers) = (job("driver", 1, driver), job("workers", 4, workers));
+        format!(
+            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n\
+             metadata: {{name: {name}, namespace: n}}\n\
+             spec:\n  replicatedJobs:\n{driver}{workers}---\n"
+        )
+    };
+    let rack = "kueue.x-k8s.io/podset-required-topology: rack";
+    let migrated = migrated(&(set("other", "", rack) + &set("same", rack, rack)));
+    let losses = losses(&migrated);
+    let word = "JobSet n/other: kueue.x-k8s.io/podset-required-topology: pod sets have no levels \
+                of their own here: workers says \"rack\", but driver nothing, which holds for all";
+    assert!(losses.len() == 1 && losses[0].contains(word), "{losses:#?}");
+}
+
+#[test]
 fn what_becomes_of_a_least_parallelism_is_said() {
     let least = ", annotations: {kueue.x-k8s.io/job-min-parallelism: '3'}";
     let text = [
@@ -214,6 +240,17 @@ fn a_field_of_the_older_version_is_told_by_its_new_name() {
     assert_eq!(losses.len(), 1, "{losses:?}");
     let want = "spec.cohort: is of v1beta1 (did you mean cohortName?)";
     assert!(losses[0].contains(want), "{losses:?}");
+}
+
+#[test]
+fn rules_that_a_topology_breaks_are_named() {
+    let migrated = migrated(
+        "{apiVersion: kueue.x-k8s.io/v1beta1, kind: Topology, metadata: {name: t}, spec: {levels: \
+         [{nodeLabel: kubernetes.io/hostname}, {nodeLabel: rack}]}}\n",
+    );
+    let losses = losses(&migrated);
+    let want = "t: spec.levels[0].nodeLabel: kubernetes.io/hostname must be the last level";
+    assert!(losses.len() == 1 && losses[0].ends_with(want), "{losses:?}");
 }
 
 #[test]
@@ -303,6 +340,11 @@ fn who_waits_for_pods_without_saying_so_is_told() {
         ("v1beta2", &format!("{off}waitForPodsReady: {{timeout: 10m}}\n"), (None, 0)),
         ("v1beta2", "featureGates: {DisableWaitForPodsReady: false}\n", (Some(30), 1)),
         ("v1beta1", "", (None, 0)),
+        // How long work that runs may have pods that are not ready.
+        ("v1beta1", "waitForPodsReady: {enable: true}\n", (Some(5), 1)),
+        ("v1beta1", "waitForPodsReady: {enable: true, recoveryTimeout: 3m}\n", (Some(5), 0)),
+        ("v1beta1", "waitForPodsReady: {timeout: 3m}\n", (None, 0)),
+        ("v1beta1", &format!("{off}waitForPodsReady: {{enable: true}}\n"), (None, 0)),
     ] {
         assert_eq!(policy(version, parts), want, "{version}: {parts}");
     }

@@ -504,15 +504,18 @@ fn remarks_wait_until_everything_was_seen_and_are_made_once() {
 }
 
 #[test]
-fn members_of_a_gang_that_name_different_queues_are_noticed_across_time() {
+fn members_of_a_gang_that_ask_for_different_things_are_noticed_across_time() {
     let mut live = synced(&Config::default());
-    for (name, queue) in [("p", "one"), ("q", "one"), ("r", "two")] {
+    for (name, queue, level) in [("p", "one", "a"), ("q", "one", "a"), ("r", "two", "b")] {
         let mut value = pod_value(name, name);
         value["metadata"]["labels"] = json!({ "capstan.sh/gang": "g", "capstan.sh/queue": queue });
+        value["metadata"]["annotations"] = json!({ "capstan.sh/required-topology": level });
         live.take(Seen::Applied(pod(value)));
         let notices = said(&mut live);
-        let problem = "its pods name different queues (one, two); name the same on all";
-        let want = if name == "r" { vec![format!("gang ns/g: {problem}")] } else { Vec::new() };
+        let queues = "gang ns/g: its pods name different queues (one, two); name the same on all";
+        let levels = "gang ns/g: its pods ask for different topology levels or slices; those of \
+                      the first hold for all, no pod set has its own";
+        let want = if name == "r" { vec![queues, levels] } else { Vec::new() };
         assert_eq!(notices, want);
     }
 }
