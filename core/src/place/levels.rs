@@ -113,3 +113,124 @@ pub fn locality(room: &Room, nodes: &[NodeIdx]) -> u32 {
     let deepest = used.iter().rposition(shared).map_or(0, |at| at + 1);
     (crate::score::FULL as usize * deepest / (used.len() + 1)) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::apply::Changes;
+    use crate::model::input::{CapacityType, Input, NodeFacts, PodShape, SetLevels};
+    use crate::model::txn::Txn;
+    use crate::place::classes::Scoring;
+    use crate::place::gang;
+
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    const RACK: &str = "topology.kubernetes.io/rack";
+
+    /// Nodes of one zone by their racks, with so many cpus.
+    fn state(nodes: &[(&str, i64)]) -> ClusterState {
+        let node = |(at, (rack, cpu)): (usize, &(&str, i64))| {
+            let labels = [(ZONE, "z"), (RACK, rack)];
+            let facts = NodeFacts {
+                name: format!("n{at}").into(),
+                labels: labels.into_iter().map(|(key, of)| (key.into(), of.into())).collect(),
+                taints: Vec::new(),
+                unschedulable: false,
+                allocatable: [("cpu".into(), *cpu), ("pods".into(), 9)].into(),
+                features: Vec::new(),
+                images: Arc::default(),
+                capacity_type: CapacityType::Unknown,
+                price: None,
+            };
+            Input::Node(facts.into())
+        };
+        let (mut state, mut changes) = (ClusterState::default(), Changes::default());
+        nodes.iter().enumerate().for_each(|it| state.apply(node(it), &mut changes));
+        state.derive(&mut changes);
+        state
+    }
+
+    /// Members that ask one cpu, of a set that asks this.
+    fn asking(levels: Option<SetLevels>) -> Arc<PodShape> {
+        let (requests, levels) = ([("cpu".into(), 1)].into(), levels.map(Arc::new));
+        Arc::new(PodShape { requests, levels, ..PodShape::default() })
+    }
+
+    fn within(level: &str) -> SetLevels {
+        SetLevels { required: Some(level.into()), ..SetLevels::default() }
+    }
+
+    fn sliced(level: &str, size: u32) -> SetLevels {
+        let slices = Some(SliceWish { level: level.into(), size });
+        SetLevels { slices, ..SetLevels::default() }
+    }
+
+    fn preferring(level: &str) -> SetLevels {
+        SetLevels { preferred: Some(level.into()), ..SetLevels::default() }
+    }
+
+    /// What is asked of a gang whose sets ask for different things.
+    const EACH: TopologyAsk = TopologyAsk {
+        required: None,
+        preferred: None,
+        per_set: true,
+        own_levels: true,
+        gives_way: false,
+        slices: None,
+        mixed: false,
+        anywhere: false,
+    };
+
+    #[test]
+    fn each_set_is_asked_its_own() {
+        let mut state = state(&[("a", 3)]);
+        let mut asked = |gang: TopologyAsk, levels: Option<SetLevels>| {
+            let shape = state.room.intern_shape(&asking(levels));
+            gang.of_set(&state.room, shape)
+        };
+        let rack = asked(EACH, Some(within("rack")));
+        assert!(rack.required.is_some() && rack.per_set);
+        assert_eq!(asked(rack, Some(within(RACK))), rack, "asked again");
+        assert_eq!(asked(EACH, None), EACH);
+        let whole = TopologyAsk { own_levels: false, ..rack };
+        assert_eq!(asked(whole, Some(within(ZONE))), whole, "it holds for all");
+        let near = asked(EACH, Some(preferring(RACK)));
+        assert_eq!((near.preferred, near.required), (rack.required, None));
+        let anyhow = TopologyAsk { gives_way: true, ..EACH };
+        assert_eq!(asked(anyhow, Some(preferring(RACK))), anyhow);
+        let zone = asked(EACH, Some(within(ZONE))).required;
+        for (required, level, counts) in
+            [(None, RACK, true), (Some(ZONE), RACK, true), (Some(RACK), ZONE, false)]
+        {
+            let required = required.map(Into::into);
+            let own = asked(EACH, Some(SetLevels { required, ..sliced(level, 2) }));
+            let slices = Slices { level: rack.required.expect("known"), size: 2 };
+            assert_eq!(own.slices, Some(slices).filter(|_| counts), "{level}");
+        }
+        assert!(zone.is_some() && zone < rack.required, "outermost first");
+    }
+
+    #[test]
+    fn a_set_fits_as_its_own_levels_allow() {
+        let mut state = state(&[("a", 1), ("a", 2), ("b", 3)]);
+        let rows = [
+            (None, 6, true),
+            (Some(within(RACK)), 3, true),
+            (Some(within(RACK)), 4, false),
+            (Some(within(ZONE)), 6, true),
+            (Some(preferring(RACK)), 6, true),
+            (Some(sliced(RACK, 2)), 4, true),
+            (Some(sliced(RACK, 2)), 6, false),
+            (Some(SetLevels { required: Some(RACK.into()), ..sliced(RACK, 2) }), 3, true),
+        ];
+        for (levels, count, fits) in rows {
+            let said = format!("{count} of {levels:?}");
+            let shape = state.room.intern_shape(&asking(levels));
+            let mut txn = Txn::begin(&mut state);
+            let class = txn.class(shape, &[], Scoring::default());
+            assert_eq!(gang::holds(&mut txn, class, count, EACH), fits, "{said}");
+            assert_eq!(gang::may_hold(&mut txn, (class, count), &[shape], EACH), fits, "{said}");
+        }
+    }
+}
