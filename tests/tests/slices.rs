@@ -299,6 +299,22 @@ fn a_slice_waits_for_the_place_of_who_leaves() {
     assert_eq!(binds(&output), [("g-4".to_owned(), "n0".to_owned())]);
 }
 
+/// A member that somebody else put into another zone keeps nobody from the others.
+#[test]
+fn who_strays_keeps_no_slice_from_its_zone() {
+    let nodes = vec![(0, 0, 4), (1, 0, 1)];
+    let case = Case { nodes, members: [4, 0], size: 2, in_one_zone: true, labelled: false };
+    let mut pods = case.gang();
+    for (pod, node) in pods.iter_mut().zip(["n0", "n0", "n1", ""]) {
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    let placed = binds(&Engine::new().step(NOW, facts));
+    assert_eq!(placed, [("g-3".to_owned(), "n0".to_owned())]);
+}
+
 /// A set that joins others goes into one domain of the required level, too, wherever those are.
 #[test]
 fn a_set_that_joins_keeps_to_one_zone() {

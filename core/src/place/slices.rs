@@ -349,11 +349,11 @@ pub fn place_beside(
         let own = pod_sets::peers_of(txn, set[0], peers);
         let near = if topology.per_set { &own } else { &all };
         match outer_of(txn, topology, near) {
-            Some(outer) => place_more(txn, &set, &own, of, outer),
             None => {
                 let set: Vec<Ask> = set.into_iter().cloned().collect();
                 gang::place(txn, &set, TopologyAsk { per_set: false, ..topology })
             }
+            Some(outer) => place_more(txn, &set, &own, of, outer),
         }
     })
 }
@@ -448,7 +448,7 @@ fn completed(
     outer: DomainIdx,
 ) -> Option<Vec<(DomainIdx, u64)>> {
     let size = u64::from(of.size);
-    let there = counts(state, own, of);
+    let there = counts(state, own, of, outer);
     let mut all = inner(state, class, of, outer);
     let known: Vec<DomainIdx> = all.iter().map(|share| share.domain).collect();
     let full = there.keys().filter(|domain| !known.contains(domain));
@@ -483,11 +483,19 @@ fn completed(
     })
 }
 
-/// Members of a set by inner domain.
-fn counts(state: &ClusterState, own: &[NodeIdx], of: Slices) -> BTreeMap<DomainIdx, u64> {
+/// Members of a set by inner domain of an outer one: those that others put elsewhere are no part of
+/// its slices.
+fn counts(
+    state: &ClusterState,
+    own: &[NodeIdx],
+    of: Slices,
+    outer: DomainIdx,
+) -> BTreeMap<DomainIdx, u64> {
     let tree = &state.room.tree;
+    let outer = tree.domain(outer).start..tree.domain(outer).end;
     let mut counts = BTreeMap::new();
-    for position in own.iter().filter_map(|node| tree.position(*node)) {
+    let positions = own.iter().filter_map(|node| tree.position(*node));
+    for position in positions.filter(|position| outer.contains(position)) {
         if let Some(domain) = tree.domain_of(of.level, position) {
             *counts.entry(domain).or_default() += 1;
         }
