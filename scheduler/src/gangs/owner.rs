@@ -134,14 +134,15 @@ impl<'a> Gang<'a> {
         own.then(|| self.levels(role, owners)).filter(|levels| *levels != SetLevels::default())
     }
 
-    /// Whether pod sets ask for different levels or slices, and nothing is asked of the whole gang.
+    /// Whether pod sets ask for other levels or slices than the first template, and nothing is asked
+    /// of the whole gang.
     pub fn sets_differ(&self, owners: &[&Marks]) -> bool {
         let roles = &self.of.says.roles;
         if roles.len() < 2 || !roles.iter().any(|role| wishes::says_of_set(&role.template)) {
             return false;
         }
-        let first = self.levels(&roles[0], owners);
-        roles[1..].iter().any(|role| self.levels(role, owners) != first)
+        let first = wishes::of_set(&with(&roles[0], owners), &mut Vec::new());
+        roles.iter().any(|role| self.levels(role, owners) != first)
             && !wishes::is_of_whole(&topology(&roles[0], owners))
     }
 
