@@ -246,9 +246,8 @@ impl FitIndex {
         need: u32,
     ) -> Option<DomainIdx> {
         let holding = domains.filter(|domain| self.slots(*domain) >= u64::from(need));
-        let rank = |domain: &DomainIdx| {
-            (Reverse(self.worth(tree, *domain, need)), self.slots(*domain))
-        };
+        let rank =
+            |domain: &DomainIdx| (Reverse(self.worth(tree, *domain, need)), self.slots(*domain));
         holding.min_by_key(rank)
     }
 

@@ -83,8 +83,7 @@ impl Engine {
             Unmet::UnknownTopologyLevel => {
                 let room = &self.state.room;
                 let own = entry.own_levels(room).filter_map(|own| own.preferred.as_ref());
-                let names: BTreeSet<&Text> =
-                    entry.topology().preferred.iter().chain(own).collect();
+                let names: BTreeSet<&Text> = entry.topology().preferred.iter().chain(own).collect();
                 let unknown = |name: &&Text| levels::level_named(room, name).is_none();
                 let vain = names.into_iter().filter(unknown);
                 let says = |level: &Text| format!("preferred {}", self.unknown_level(level));

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    GangKey, GangRef, GangSource, Held, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text,
-    Wishes,
+    GangKey, GangRef, GangSource, Held, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text, Wishes,
 };
 use capstan_core::time::Time;
 

@@ -3,9 +3,7 @@
 //! Decides where each wish is read (the pod first, then its owners; our spelling before
 //! Kueue's) and that a value which cannot be read is ignored and named, never an obstacle.
 
-use capstan_core::model::input::{
-    CapacityType, SetLevels, SliceWish, Text, TopologyWish, Wishes,
-};
+use capstan_core::model::input::{CapacityType, SetLevels, SliceWish, Text, TopologyWish, Wishes};
 use capstan_core::time::Span;
 
 use super::annotation;
