@@ -134,8 +134,8 @@ impl<'a> Gang<'a> {
         own.then(|| self.levels(role, owners)).filter(|levels| *levels != SetLevels::default())
     }
 
-    /// Whether pod sets ask for other levels or slices than the first template, and nothing is asked
-    /// of the whole gang.
+    /// Whether pod sets ask for other levels or slices than the first template, and nothing is
+    /// asked of the whole gang.
     pub fn sets_differ(&self, owners: &[&Marks]) -> bool {
         let roles = &self.of.says.roles;
         if roles.len() < 2 || !roles.iter().any(|role| wishes::says_of_set(&role.template)) {
