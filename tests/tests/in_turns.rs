@@ -1,5 +1,6 @@
-//! Gangs in slices, and sets that have domains of their own, whose members want each other near,
-//! away, or spread: against every order and every choice of nodes.
+//! Gangs in slices, sets that have domains of their own, and sets each of which asks for something
+//! else, whose members want each other near, away, or spread: against every order and every choice
+//! of nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape, Requirement,
-    SliceWish, Spread, Text, Wishes,
+    SetLevels, SliceWish, Spread, Text, Wishes,
 };
 use capstan_core::time::Time;
 use capstan_tests::around::{Cluster, Placed};
@@ -30,7 +31,12 @@ enum Ask {
     Slices { level: usize, size: u32, in_one_zone: bool },
     /// Each set in one domain of a level.
     Sets { level: usize },
+    /// Each set as its shapes say.
+    Own,
 }
+
+/// What is asked for one set: all of it in one domain of a level, and slices.
+type OfSet = (Option<usize>, Option<(usize, u32)>);
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -49,8 +55,13 @@ type Places = Vec<(Member, usize)>;
 fn case() -> impl Strategy<Value = Case> {
     let zone = option::weighted(0.9, prop_oneof![Just("x"), Just("y")]);
     let nodes = vec((0..4_i64, 1..5_i64, zone), 1..4);
-    let members = vec((kind(), 1..5_usize), 1..3).prop_map(|kinds| {
-        let all = kinds.into_iter().flat_map(|(kind, count)| vec![kind; count]);
+    let members = vec((kind(), own(), 1..5_usize), 1..3).prop_map(|kinds| {
+        let close = |shape: Arc<PodShape>, levels: Option<SetLevels>| {
+            let levels = levels.map(Arc::new);
+            Arc::new(PodShape { levels, ..PodShape::clone(&shape) })
+        };
+        let kinds = kinds.into_iter().map(|(kind, own, count)| (close(kind, own), count));
+        let all = kinds.flat_map(|(kind, count)| vec![kind; count]);
         let bare = |shape: Arc<PodShape>| {
             let mut own = PodShape::clone(&shape);
             own.requests.remove("pods");
@@ -61,8 +72,26 @@ fn case() -> impl Strategy<Value = Case> {
     let slices = (0..LEVELS.len(), 1..4_u32, prop::bool::weighted(0.3))
         .prop_map(|(level, size, in_one_zone)| Ask::Slices { level, size, in_one_zone });
     let sets = (0..LEVELS.len()).prop_map(|level| Ask::Sets { level });
-    (nodes, members.prop_shuffle(), prop_oneof![2 => slices, 1 => sets])
-        .prop_map(|(nodes, members, ask)| Case { nodes, members, ask })
+    let ask = prop_oneof![2 => slices, 1 => sets, 2 => Just(Ask::Own)];
+    (nodes, members.prop_shuffle(), ask).prop_map(|(nodes, mut members, ask)| {
+        if !matches!(ask, Ask::Own) {
+            let bare = |shape: &PodShape| Arc::new(PodShape { levels: None, ..shape.clone() });
+            members.iter_mut().for_each(|shape| *shape = bare(shape));
+        }
+        Case { nodes, members, ask }
+    })
+}
+
+/// What a set asks for by itself.
+fn own() -> impl Strategy<Value = Option<SetLevels>> {
+    let level = || 0..LEVELS.len();
+    let slices = option::weighted(0.4, (level(), 1..4_u32));
+    let levels = (option::weighted(0.6, level()), slices).prop_map(|(required, slices)| {
+        let slices = slices.map(|(level, size)| SliceWish { level: text(LEVELS[level]), size });
+        let required = required.map(|level| text(LEVELS[level]));
+        SetLevels { required, slices, preferred: None }
+    });
+    option::weighted(0.7, levels)
 }
 
 /// What members of one set have in common.
@@ -83,8 +112,23 @@ impl Case {
                 topology.required = Some(text(LEVELS[*level]));
                 topology.per_pod_set = true;
             }
+            Ask::Own => {}
         }
         Arc::new(wishes)
+    }
+
+    /// What is asked for a set, of what is not asked of the whole gang.
+    fn asked(&self, set: &PodShape) -> OfSet {
+        let at = |name: &Text| LEVELS.iter().position(|level| *level == &**name).expect("known");
+        match &self.ask {
+            Ask::Sets { level } => (Some(*level), None),
+            Ask::Slices { level, size, .. } => (None, Some((*level, *size))),
+            Ask::Own => {
+                let own = set.levels.as_deref().cloned().unwrap_or_default();
+                let slices = own.slices.map(|slices| (at(&slices.level), slices.size));
+                (own.required.as_ref().map(at), slices)
+            }
+        }
     }
 
     fn model(&self) -> Cluster {
@@ -105,12 +149,13 @@ impl Case {
             sets.entry(set_of(shape)).or_default().push(at);
         }
         let mut slices = vec![0; self.members.len()];
-        let sets: Vec<&Vec<usize>> = sets.values().filter(|set| self.is_mixed(set)).collect();
-        if let Ask::Slices { size, .. } = &self.ask {
-            let all = sets.into_iter().flat_map(|set| set.chunks(*size as usize));
-            for (number, slice) in (1..).zip(all) {
-                slice.iter().for_each(|at| slices[*at] = number);
-            }
+        let mixed = sets.iter().filter(|(_, set)| self.is_mixed(set));
+        let all = mixed.flat_map(|(shape, set)| {
+            let (_, slices) = self.asked(shape);
+            slices.into_iter().flat_map(|(_, size)| set.chunks(size as usize))
+        });
+        for (number, slice) in (1..).zip(all) {
+            slice.iter().for_each(|at| slices[*at] = number);
         }
         self.members.iter().map(sized).zip(slices).collect()
     }
@@ -150,12 +195,13 @@ impl Case {
         let domain = |level: usize, at: usize| model.nodes[at].labels.get(LEVELS[level]);
         let mut sets: BTreeMap<PodShape, Vec<usize>> = BTreeMap::new();
         let mut counted = sets.clone();
-        let mut told: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut told: BTreeMap<(PodShape, usize), Vec<usize>> = BTreeMap::new();
         for ((shape, slice), at) in places {
-            sets.entry(set_of(shape)).or_default().push(*at);
+            let set = set_of(shape);
+            sets.entry(set.clone()).or_default().push(*at);
             match slice {
-                0 => counted.entry(set_of(shape)).or_default().push(*at),
-                _ => told.entry(*slice).or_default().push(*at),
+                0 => counted.entry(set).or_default().push(*at),
+                _ => told.entry((set, *slice)).or_default().push(*at),
             }
         }
         let counts = |level: usize, nodes: &[usize]| -> Option<BTreeMap<&Text, u32>> {
@@ -168,21 +214,30 @@ impl Case {
         let one = |level: usize, nodes: &[usize]| {
             counts(level, nodes).is_some_and(|counts| counts.len() == 1)
         };
-        match &self.ask {
-            Ask::Sets { level } => sets.values().all(|nodes| one(*level, nodes)),
-            Ask::Slices { level, size, in_one_zone } => {
-                let all: Vec<usize> = places.iter().map(|(_, at)| *at).collect();
-                // Within the level of slices or an outer one they are no slices of their own.
-                let whole = *in_one_zone && *level == 0;
-                let in_slices = |nodes: &Vec<usize>| {
-                    let counts = counts(*level, nodes);
-                    counts.is_some_and(|it| it.values().filter(|it| *it % size > 0).count() < 2)
+        let in_slices = |level: usize, size: u32, nodes: &[usize]| {
+            let counts = counts(level, nodes);
+            counts.is_some_and(|it| it.values().filter(|it| *it % size > 0).count() < 2)
+        };
+        let all: Vec<usize> = places.iter().map(|(_, at)| *at).collect();
+        let whole = match self.ask {
+            Ask::Slices { in_one_zone: true, .. } => Some(0),
+            _ => None,
+        };
+        let is_known = |level: usize| (0..model.nodes.len()).any(|at| domain(level, at).is_some());
+        whole.is_none_or(|level| one(level, &all))
+            && sets.iter().all(|(set, nodes)| {
+                let (required, slices) = self.asked(set);
+                let sliced = |(level, size): (usize, u32)| {
+                    // Within their level or an inner one they are no slices of their own.
+                    if whole.max(required).is_some_and(|outer| outer >= level) {
+                        return is_known(level);
+                    }
+                    let mut told = told.iter().filter(|((of, _), _)| of == set);
+                    counted.get(set).is_none_or(|nodes| in_slices(level, size, nodes))
+                        && told.all(|(_, nodes)| one(level, nodes))
                 };
-                let together = |nodes: &Vec<usize>| one(*level, nodes);
-                let sliced = counted.values().all(in_slices) && told.values().all(together);
-                (!in_one_zone || one(0, &all)) && (whole || sliced)
-            }
-        }
+                required.is_none_or(|level| one(level, nodes)) && slices.is_none_or(sliced)
+            })
     }
 
     /// Whether some order and some nodes get all in and keep to what is asked.

@@ -331,6 +331,7 @@ impl Engine {
         shape: ShapeIdx,
         topology: TopologyAsk,
     ) -> (Vec<NodeIdx>, Option<(LevelIdx, DomainIdx)>) {
+        let topology = topology.of_set(&self.state.room, shape);
         let company: Vec<NodeIdx> = peers(&self.state, workload)
             .into_iter()
             .filter(|(of, _)| !topology.per_set || pod_sets::alike(&self.state.room, *of, shape))

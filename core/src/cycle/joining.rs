@@ -37,6 +37,7 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Places;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::SetLevels;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, QueueRef};
@@ -184,8 +185,10 @@ impl Engine {
     /// Whether members of it find what those of any gang do that are of their shape and priority:
     /// it is in no queue, and its members may go anywhere.
     fn finds_what_others_find(&self, workload: WorkloadIdx) -> bool {
-        let wish = self.state.workloads[workload].topology();
-        let anywhere = wish.required.is_none() && wish.slices.is_none();
+        let entry = &self.state.workloads[workload];
+        let needs = |own: &SetLevels| own.needed().next().is_some();
+        let anywhere = entry.topology().required.is_none() && entry.topology().slices.is_none();
+        let anywhere = anywhere && !entry.own_levels(&self.state.room).any(needs);
         anywhere && self.stops_others_in(workload) == Some(None)
     }
 
@@ -512,7 +515,9 @@ fn company_of(
     asks: &[Ask],
     topology: TopologyAsk,
 ) -> (Vec<(ShapeIdx, NodeIdx)>, Option<DomainIdx>) {
-    if topology.required.is_none() && topology.slices.is_none() {
+    let of = |ask: &Ask| topology.of_class(txn.state(), ask.class);
+    let anywhere = |asked: TopologyAsk| asked.required.is_none() && asked.slices.is_none();
+    if anywhere(topology) && asks.iter().all(|ask| anywhere(of(ask))) {
         return (Vec::new(), None);
     }
     let (peers, tree) = (peers(txn.state(), workload), &txn.state().room.tree);
@@ -521,7 +526,7 @@ fn company_of(
             true => pod_sets::peers_of(txn, ask, &peers),
             false => peers.iter().map(|(_, node)| *node).collect(),
         };
-        gang::home(tree, topology.required?, &near)
+        gang::home(tree, of(ask).required?, &near)
     };
     let mut homes = asks.iter().map(home);
     let first = homes.next().flatten();

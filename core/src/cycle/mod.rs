@@ -31,6 +31,7 @@ use crate::victims::Victim;
 
 mod admit;
 mod anew;
+mod asked;
 mod backfill;
 mod beside;
 mod elastic;

@@ -15,9 +15,8 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::classes::{Paying, Scoring};
+use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::place::slices::Slices;
-use crate::place::{coupled, levels, pod_sets};
 use crate::quota::flavors::as_things_are::{self, Most};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, with_victims};
 use crate::quota::money::{self, Costs, Purse, Unplaced};
@@ -211,63 +210,6 @@ impl Engine {
         }
         sets.retain(|set| set.count > 0);
         sets
-    }
-
-    /// Topology asked, with level names resolved; or why nobody knows where its pods may run.
-    pub(crate) fn topology_ask(
-        &self,
-        queue: Option<QueueIdx>,
-        workload: WorkloadIdx,
-    ) -> Result<TopologyAsk, Reason> {
-        let room = &self.state.room;
-        for set in &self.state.workloads[workload].sets {
-            if let Some(what) = room.shape(set.shape).facts.malformed.clone() {
-                return Err(Reason::Malformed { pod_set: set.name.clone(), what });
-            }
-        }
-        let wish = self.state.workloads[workload].topology();
-        let level = |name: &Text| levels::level_named(room, name);
-        let required = match &wish.required {
-            None => None,
-            Some(name) => Some(level(name).ok_or_else(|| self.unknown_level(name))?),
-        };
-        let slices = match &wish.slices {
-            None => None,
-            Some(slices) => {
-                let level = level(&slices.level);
-                let level = level.ok_or_else(|| self.unknown_level(&slices.level))?;
-                Some(Slices { level, size: slices.size.max(1) })
-            }
-        };
-        let by_set = wish.per_pod_set || wish.slices.is_some();
-        let sets = &self.state.workloads[workload].sets;
-        let close = self.state.policy.weights(self.profile(queue).profile).locality > 0;
-        Ok(TopologyAsk {
-            required,
-            mixed: by_set && pod_sets::any_mixed(room, sets.iter().map(|set| set.shape)),
-            // All of it within one domain of an inner level: so are its parts.
-            slices: slices.filter(|slices| required.is_none_or(|level| level < slices.level)),
-            preferred: wish.preferred.as_ref().and_then(level),
-            per_set: wish.per_pod_set,
-            anywhere: !close || pod_sets::shun_each_other(room, sets),
-        })
-    }
-
-    /// That no node has a topology level.
-    pub(crate) fn unknown_level(&self, name: &Text) -> Reason {
-        let is_level = self.state.room.levels.contains(name);
-        Reason::UnknownLevel { level: name.clone(), is_level, known: self.known_levels() }
-    }
-
-    /// Topology levels that nodes have.
-    fn known_levels(&self) -> Vec<Text> {
-        let room = &self.state.room;
-        let levels = room.levels.iter().enumerate();
-        let used = |at: usize| {
-            let level = capstan_topology::LevelIdx(at as u8);
-            !room.tree.domains_at(level).is_empty()
-        };
-        levels.filter(|(at, _)| used(*at)).map(|(_, key)| key.clone()).collect()
     }
 
     /// How nodes are compared for work of a queue.

@@ -223,7 +223,8 @@ impl Engine {
     ) -> Option<Places> {
         let most = self.most_once_gone(entry, leave).filter(|most| has_all(most, entry))?;
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
-        if topology.slices.is_some() || self.could_delay_any(entry) {
+        let sliced = self.state.workloads[entry.workload].in_slices(&self.state.room);
+        if sliced || self.could_delay_any(entry) {
             return None;
         }
         let profile = self.profile(entry.queue);

@@ -330,7 +330,7 @@ impl Engine {
         groups: &[Vec<PodIdx>],
     ) -> bool {
         let all = groups.concat();
-        let sliced = self.state.workloads[workload].topology().slices.is_some();
+        let sliced = self.state.workloads[workload].in_slices(&self.state.room);
         let passed = self.state.pass_nominated_for(&all);
         let planned = match sliced || self.leaves_room(workload, members, &all) {
             true => None,

@@ -423,6 +423,7 @@ fn place_as_nominated(txn: &mut Txn<'_>, asks: &[gang::Ask], topology: gang::Top
     let [ask] = asks else { return false };
     let [pod] = ask.pods[..] else { return false };
     let state = txn.state();
+    let topology = topology.of_class(state, ask.class);
     let Some(node) = state.nomination_of(pod).filter(|_| topology.slices.is_none()) else {
         return false;
     };

@@ -5,6 +5,8 @@
 //! has. Each of them is told once, as an event on the workload, and so is another one that comes
 //! later; a wish that holds it up (a required level) is its reason to wait instead.
 
+use std::collections::BTreeSet;
+
 use crate::engine::Engine;
 use crate::explain::wording::quoted;
 use crate::model::ids::WorkloadIdx;
@@ -79,9 +81,11 @@ impl Engine {
                 vain.map(|name| (name.clone(), says(name).into())).collect()
             }
             Unmet::UnknownTopologyLevel => {
-                let levels = entry.topology().preferred.iter();
-                let vain =
-                    levels.filter(|level| levels::level_named(&self.state.room, level).is_none());
+                let room = &self.state.room;
+                let own = entry.own_levels(room).filter_map(|own| own.preferred.as_ref());
+                let names: BTreeSet<&Text> = entry.topology().preferred.iter().chain(own).collect();
+                let unknown = |name: &&Text| levels::level_named(room, name).is_none();
+                let vain = names.into_iter().filter(unknown);
                 let says = |level: &Text| format!("preferred {}", self.unknown_level(level));
                 vain.map(|level| (level.clone(), says(level).into())).collect()
             }

@@ -151,10 +151,13 @@ impl Engine {
         let pod = &self.state.pods[pod];
         let Some(workload) = pod.workload else { return Gang::default() };
         let entry = &self.state.workloads[workload];
-        let wanted = entry.topology().required.clone();
+        let own = self.state.room.shape(pod.shape).facts.levels.as_ref();
+        let own = own.and_then(|own| own.required.as_ref());
+        let wanted = entry.topology().required.as_ref().or(own).cloned();
         let Ok(topology) = self.topology_ask(entry.cluster_queue, workload) else {
             return Gang { required: wanted.map(|name| (None, name)), ..Gang::default() };
         };
+        let topology = topology.of_set(&self.state.room, pod.shape);
         let (mut company, home) = self.company(workload, pod.shape, topology);
         // Those that others put outside of the domain draw nobody there.
         company.retain(|node| home.is_none_or(|home| self.lies_in(*node, home)));

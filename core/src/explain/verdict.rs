@@ -26,6 +26,7 @@ pub fn flavor_shortage(
     topology: TopologyAsk,
 ) -> FlavorProblem {
     txn.fresh(class);
+    let topology = topology.of_class(txn.state(), class);
     if coupled::are_coupled(txn, &[(class, asked)]) {
         return coupled_shortage(txn, class, asked, topology);
     }
@@ -144,6 +145,7 @@ pub fn beside_others(
     topology: TopologyAsk,
 ) -> FlavorProblem {
     let (class, asked) = asks[0];
+    let topology = topology.of_class(txn.state(), class);
     let all = 0..txn.state().room.tree.order().len();
     if let Some(level) = topology.required
         && coupled::free_in(txn.state(), class, all.clone()) >= u64::from(asked)

@@ -67,7 +67,7 @@ impl ClusterState {
         let entry = &self.workloads[workload];
         let whole = !matches!(entry.id.key, GangKey::Group(..))
             || entry.state != State::Running
-            || entry.topology().slices.is_some()
+            || entry.in_slices(&self.room)
             || self.uncharged.contains(&workload)
             || self.claims.get(workload).is_some()
             || !self.claims.naming(workload).is_empty();

@@ -53,7 +53,7 @@ pub use storage::{
     ClaimUse, Disk, DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId,
     StorageKind, VolumeFacts,
 };
-pub use topology::{SliceWish, TopologyWish};
+pub use topology::{SetLevels, SliceWish, TopologyWish};
 
 /// Shared, immutable text: names, uids, label keys and values.
 pub type Text = Arc<str>;

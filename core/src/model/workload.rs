@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx};
-use crate::model::input::{GangKey, GangSource, RequeueNote, Stays, Text, TopologyWish, Wishes};
+use crate::model::input::{
+    GangKey, GangSource, RequeueNote, SetLevels, Stays, Text, TopologyWish, Wishes,
+};
+use crate::model::room::Room;
 use crate::plan::{EffectId, Preemption, State};
 use crate::time::{Span, Time};
 
@@ -415,6 +418,20 @@ impl Workload {
     /// Topology that it wants.
     pub fn topology(&self) -> &TopologyWish {
         &self.wishes.topology
+    }
+
+    /// What pod sets want of topology by themselves. Nothing where something is wanted for the
+    /// whole gang, which goes before it.
+    pub fn own_levels<'a>(&'a self, room: &'a Room) -> impl Iterator<Item = &'a SetLevels> {
+        let wish = self.topology();
+        let by_set = wish.per_pod_set || *wish == TopologyWish::default();
+        let sets = self.sets.iter().filter(move |_| by_set);
+        sets.filter_map(|set| room.shape(set.shape).facts.levels.as_deref())
+    }
+
+    /// Whether some of its pod sets are cut into slices.
+    pub fn in_slices(&self, room: &Room) -> bool {
+        self.topology().slices.is_some() || self.own_levels(room).any(|own| own.slices.is_some())
     }
 
     /// Members of one shape, in member order.

@@ -28,8 +28,8 @@ use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found, Place};
-use crate::place::slices::{self, Slices};
-use crate::place::{at_once, common_claims, pod_sets, search, turns, ways};
+pub use crate::place::levels::TopologyAsk;
+use crate::place::{at_once, common_claims, pod_sets, search, slices, turns, ways};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,25 +40,6 @@ pub struct Ask {
     pub pods: Vec<PodIdx>,
 }
 
-/// Topology asked of a placement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TopologyAsk {
-    /// Everything within one domain of this level.
-    pub required: Option<LevelIdx>,
-    /// Within one domain of this level if possible.
-    pub preferred: Option<LevelIdx>,
-    /// The levels hold for each pod set by itself.
-    pub per_set: bool,
-    /// Slices of each pod set within one domain of an inner level.
-    pub slices: Option<Slices>,
-    /// Some pod set has members of several shapes, and levels or slices hold for pod sets: what one
-    /// shape finds by itself says little then.
-    pub mixed: bool,
-    /// Closeness does not matter (profile weight 0), or not as much as that members had rather be
-    /// apart: take the best nodes wherever they are.
-    pub anywhere: bool,
-}
-
 /// Candidate domains of one level that are tried for a gang of several shapes. Slot counts per
 /// shape are necessary but not sufficient; 32 tries reach past fragmented domains on clusters of a
 /// thousand racks and bound the work for a gang that fits nowhere.
@@ -67,6 +48,7 @@ pub const TRIES_MAX: usize = 32;
 /// Places every member of every ask, or nothing and answers `false`.
 pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let start = txn.checkpoint();
+    let topology = topology.of_asks(txn.state(), asks);
     let placed = match (asks, topology.slices) {
         ([], _) => true,
         (sharing, _) if !claims_fit(txn, sharing, topology) => false,
@@ -140,7 +122,7 @@ fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
 /// Puts the members of asks where places were found for them, in the order in which that goes.
 fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
     let Found::Places(places) = found else { return false };
-    let pods = turns::in_slices(txn, asks, &places, None);
+    let pods = turns::in_slices(txn, asks, &places, &[]);
     put_all(txn, asks, places.into_iter().zip(pods))
 }
 
@@ -173,15 +155,18 @@ pub fn place_beside(
     peers: &[(ShapeIdx, NodeIdx)],
 ) -> bool {
     let start = txn.checkpoint();
-    let placed = if let Some(of) = topology.slices {
-        slices::place_beside(txn, asks, topology, of, peers)
-    } else if topology.per_set {
-        let alone = TopologyAsk { per_set: false, ..topology };
+    let placed = if topology.per_set {
         pod_sets::sets(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
             let own = pod_sets::peers_of(txn, set[0], peers);
+            let topology = topology.of_class(txn.state(), set[0].class);
             let set: Vec<Ask> = set.into_iter().cloned().collect();
-            place_near(txn, &set, alone, &own)
+            match topology.slices {
+                Some(of) => slices::place_beside(txn, &set, topology, of, peers),
+                None => place_near(txn, &set, TopologyAsk { per_set: false, ..topology }, &own),
+            }
         })
+    } else if let Some(of) = topology.slices {
+        slices::place_beside(txn, asks, topology, of, peers)
     } else {
         let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
         place_near(txn, asks, topology, &all)
@@ -265,6 +250,7 @@ fn domains_of(
 /// Whether members of one class fit as things are, without placing them. Exact for one ask, unless
 /// [`wants_trial`].
 pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    let topology = topology.of_class(txn.state(), class);
     if let Some(of) = topology.slices.filter(|_| !topology.mixed) {
         return slices::holds(txn, class, count, topology, of)
             || turns::holds(txn, class, count, topology);
@@ -301,6 +287,7 @@ pub fn may_hold(
     together: &[ShapeIdx],
     topology: TopologyAsk,
 ) -> bool {
+    let topology = topology.of_class(txn.state(), class);
     match coupled::waits_for(txn, class, together) {
         true => coupled::has_room(txn, class, count, topology),
         false => holds(txn, class, count, topology),
@@ -398,6 +385,7 @@ pub fn coupled(txn: &Txn<'_>, class: ClassIdx) -> bool {
 pub fn wants_trial(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
     // What its volumes mean is known once they were looked at.
     txn.fresh(class);
+    let topology = topology.of_class(txn.state(), class);
     let shape = txn.state().classes.class(class).key.shape;
     let claims = !txn.state().room.shape(shape).facts.claims.is_empty();
     coupled(txn, class)

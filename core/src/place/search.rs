@@ -89,7 +89,7 @@ fn fill_exactly(txn: &mut Txn<'_>, asks: &[&Ask], positions: &[usize]) -> bool {
     let Some(places) = exact::find(txn, &counts, positions) else { return false };
     let asks: Vec<Ask> = asks.iter().copied().cloned().collect();
     let start = txn.checkpoint();
-    let pods = turns::in_slices(txn, &asks, &places, None);
+    let pods = turns::in_slices(txn, &asks, &places, &[]);
     let placed = gang::put_all(txn, &asks, places.into_iter().zip(pods));
     if !placed {
         txn.rollback_to(start);

@@ -41,14 +41,18 @@ pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> b
     if !are_searched(txn, &counts) || some_alone_lacks_room(txn, &counts, topology) {
         return false;
     }
-    let (asks, parts): (Vec<Ask>, Vec<Part>) = parts(txn, &asks, topology).into_iter().unzip();
-    let confines = Confines::new(parts, topology);
+    let sets = pod_sets::sets(txn, asks.iter(), topology.mixed);
+    let asked: Vec<TopologyAsk> =
+        sets.iter().map(|set| topology.of_class(txn.state(), set[0].class)).collect();
+    let (asks, parts): (Vec<Ask>, Vec<Part>) = parts(txn, &sets, &asked).into_iter().unzip();
+    let slices: Vec<Option<Slices>> = parts.iter().map(|part| asked[part.set].slices).collect();
+    let confines = Confines::new(parts, &asked);
     // Levels of each set by itself are for the search, which looks everywhere.
     let everywhere = TopologyAsk { required: None, preferred: None, ..topology };
     let topology = if topology.per_set { everywhere } else { topology };
     match coupled::find_confined(txn, &gang::counts_of(&asks), topology, Some(&confines)) {
         Found::Places(places) => {
-            let pods = in_slices(txn, &asks, &places, topology.slices);
+            let pods = in_slices(txn, &asks, &places, &slices);
             gang::put_all(txn, &asks, places.into_iter().zip(pods))
         }
         Found::Bound(bound) => {
@@ -75,20 +79,21 @@ pub(super) fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: To
     if !are_searched(txn, &counts) {
         return false;
     }
-    let confines = Confines::new(vec![Part { set: 0, slice: None, count }], topology);
+    let confines = Confines::new(vec![Part { set: 0, slice: None, count }], &[topology]);
     let found = coupled::find_confined(txn, &counts, topology, Some(&confines));
     matches!(found, Found::Places(_))
 }
 
-/// Asks with what they are part of; one for each slice where those are of certain members.
-fn parts(txn: &Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> Vec<(Ask, Part)> {
+/// Asks of sets, for each of which this is asked, with what they are part of; one for each slice
+/// where those are of certain members.
+fn parts(txn: &Txn<'_>, sets: &[Vec<&Ask>], asked: &[TopologyAsk]) -> Vec<(Ask, Part)> {
     let (mut all, mut slice) = (Vec::new(), 0);
-    for (set, members) in pod_sets::sets(txn, asks.iter(), topology.mixed).iter().enumerate() {
+    for (set, members) in sets.iter().enumerate() {
         let mut add = |ask: &Ask, slice| {
             let count = ask.pods.len() as u32;
             all.push((ask.clone(), Part { set, slice, count }));
         };
-        match (topology.slices, members.as_slice()) {
+        match (asked[set].slices, members.as_slice()) {
             (Some(of), [_, _, ..]) => {
                 for cut in slices::cut(txn, members, of) {
                     cut.iter().for_each(|ask| add(ask, Some(slice)));
@@ -103,23 +108,24 @@ fn parts(txn: &Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> Vec<(Ask, Part)>
 
 /// Who goes to each place: members of an ask in their order to one domain of the slices' level
 /// after the other, to that with what is left over last; and from node to node as these lie, since
-/// neighbours are to be near each other.
+/// neighbours are to be near each other. Slices are those of each ask; none: of no ask.
 pub(super) fn in_slices(
     txn: &Txn<'_>,
     asks: &[Ask],
     places: &[Place],
-    slices: Option<Slices>,
+    slices: &[Option<Slices>],
 ) -> Vec<PodIdx> {
     let tree = &txn.state().room.tree;
+    let of = |place: &Place| slices.get(place.ask).copied().flatten();
     let domain = |place: &Place| -> Option<DomainIdx> {
-        tree.domain_of(slices?.level, tree.position(place.node)?)
+        tree.domain_of(of(place)?.level, tree.position(place.node)?)
     };
     let mut counts: BTreeMap<(usize, Option<DomainIdx>), u32> = BTreeMap::new();
     for place in places {
         *counts.entry((place.ask, domain(place))).or_default() += 1;
     }
     let odd = |place: &Place| {
-        slices.is_some_and(|of| !counts[&(place.ask, domain(place))].is_multiple_of(of.size))
+        of(place).is_some_and(|of| !counts[&(place.ask, domain(place))].is_multiple_of(of.size))
     };
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by_key(|at| {

@@ -164,7 +164,8 @@ pub fn place(
 /// The topology asked of members that are to cost little: with what is preferred, and without.
 pub fn thrifty(topology: TopologyAsk) -> impl Iterator<Item = TopologyAsk> {
     let near = TopologyAsk { anywhere: true, ..topology };
-    let wide = near.preferred.map(|_| TopologyAsk { preferred: None, ..near });
+    let prefers = near.preferred.is_some() || near.own_levels;
+    let wide = prefers.then_some(TopologyAsk { preferred: None, gives_way: true, ..near });
     std::iter::once(near).chain(wide)
 }
 

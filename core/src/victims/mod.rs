@@ -365,7 +365,9 @@ impl<'a> Search<'a> {
         let sharing = queue.and_then(|queue| Sharing::of(state, queue, need, stopped));
         let payers = fits::payers(state, preemptor, need);
         let priority = txn.state().workloads[preemptor].priority;
-        let TopologyAsk { required, slices, .. } = need.topology;
+        let (first, state) = (need.asks.first(), txn.state());
+        let topology = first.map(|(class, _)| need.topology.of_class(state, *class));
+        let TopologyAsk { required, slices, .. } = topology.unwrap_or(need.topology);
         let anywhere = required.is_none() && slices.is_none();
         let alone = queue.is_none() && anywhere && matches!(need.asks[..], [(_, 1)]);
         Search {

@@ -7,15 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    GangKey, GangRef, GangSource, Held, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text,
-    TopologyWish, Wishes,
+    GangKey, GangRef, GangSource, Held, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text, Wishes,
 };
 use capstan_core::time::Time;
 
 use super::devices::{Claimant, PodClaimDraft};
 use super::directory::{Directory, Owner};
-use super::gang::{Alike, GangDraft, Role};
-use super::group::{GroupDraft, GroupSays};
+use super::gang::{Alike, GangDraft, Role, is_group};
+use super::group::GroupDraft;
 use super::job::JobDraft;
 use super::marks::Marks;
 use super::pod::PodDraft;
@@ -126,6 +125,7 @@ impl Facts<'_> {
             false => None,
         });
         let mut wishes = asked.wishes;
+        let shape = self.in_its_group(shape, group.as_ref(), &mut wishes);
         let here = job.elsewhere.is_none();
         // The owner that is the gang makes these pods, as far as anybody plays that here.
         let count = if here && job.count <= MEMBERS_MAX && !part { job.count } else { 0 };
@@ -178,7 +178,7 @@ impl Facts<'_> {
         }
         let chain = gang.chain(&above);
         let mut ignored = owner.ignored.clone();
-        let asked = gang.asked(&chain, &mut ignored);
+        let mut asked = gang.asked(&chain, &mut ignored);
         let (submitted, count) = (gang.submitted(directory), gang.count());
         let over = gang.over(directory).saturating_add(submitted);
         let made = owner.elsewhere.is_none() && count <= MEMBERS_MAX;
@@ -203,8 +203,8 @@ impl Facts<'_> {
             // Nothing is kept for pods of it that come late.
             false => gang.least(&chain, over, &mut ignored),
         };
-        let (pod_sets, priority, never_preempts) =
-            self.roles(&gang, (over, made), (&chain, &asked));
+        let of = (over, made, member_of.as_ref().is_some_and(is_group));
+        let (pod_sets, priority, never_preempts) = self.roles(&gang, of, (&chain, &mut asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
         let queued = wishes.queue.is_some() || owner.marked;
@@ -236,12 +236,13 @@ impl Facts<'_> {
     }
 
     /// Pod sets of a gang of which so many members are over, those that come late behind the
-    /// others, its priority, and whether it never preempts.
+    /// others, its priority, and whether it never preempts. Levels that sets have by themselves are
+    /// no wish of all.
     fn roles(
         &mut self,
         gang: &Gang<'_>,
-        (over, made): (u32, bool),
-        (chain, asked): (&[&Marks], &Asked),
+        (over, made, in_group): (u32, bool, bool),
+        (chain, asked): (&[&Marks], &mut Asked),
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
         let namespace = &gang.of.namespace;
@@ -255,18 +256,19 @@ impl Facts<'_> {
         }
         for role in roles {
             let marks: Vec<&Marks> = [&[&*role.template][..], owners].concat();
-            let asked = Asked { set_group: wishes::set_group(&marks), ..asked.clone() };
+            let of_role = Asked { set_group: wishes::set_group(&marks), ..asked.clone() };
             let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
             let named = comes_late || wishes::per_pod_set(&marks);
+            let levels = gang.own_levels(role, owners, in_group);
             let done = gang.is_late(role).then(|| role.done.saturating_add(submitted));
             let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
             for Alike { name, labels, shape, before, count } in role.kinds() {
                 let shape = self.with_ranges(shape, (namespace, false), Some(&role.contents));
                 let shape = self.with_runtime(&shape, role.runtime.as_deref());
-                let shape = with_asked(&shape, &asked, self.shared);
+                let shape = with_asked(&shape, &of_role, self.shared);
                 let shape = self.seen_by_others(&shape, (namespace, labels), ours);
                 let shape = self.with_template_claims(shape, &role.claims, namespace);
-                let shape = self.in_set(shape, named.then_some(&role.name));
+                let shape = self.in_set(shape, named.then_some(&role.name), levels.clone());
                 let count = if made { count } else { 0 };
                 // Pods of the sets before end first.
                 let late = done.map(|done| done.saturating_sub(before));
@@ -277,6 +279,9 @@ impl Facts<'_> {
             if role.count() > 0 || gang.count() == 0 {
                 priority = priority.max(of_role);
                 never |= never_preempts;
+            }
+            if levels.is_some() {
+                asked.wishes.topology = wishes::each_its_own();
             }
         }
         let class = gang.of.says.class.as_ref().and_then(|class| self.class(class, false));
@@ -322,7 +327,7 @@ impl Facts<'_> {
         let mut wishes = asked.wishes;
         let of_owner = || Gang::above(&above, self.directory)?.of.says.queue.clone();
         match (group, gang.source) {
-            (Some(group), _) => with_group(&mut wishes, &group.says),
+            (Some(group), _) => group.says.add_to(&mut wishes),
             (None, GangSource::Owner) => wishes.queue = wishes.queue.or_else(of_owner),
             _ => {}
         }
@@ -331,7 +336,7 @@ impl Facts<'_> {
             uid: pod.uid.clone(),
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
-            shape: self.in_its_set(shape, pod, &above, &wishes),
+            shape: self.in_its_set(shape, pod, (&above, &gang), &mut wishes),
             holds: pod.holds.clone(),
             stays: pod.stays(),
             ours,
@@ -572,17 +577,6 @@ impl PodDraft {
         chain.extend(above.iter().map(|owner| owner.marks()));
         chain.extend(gangs::lws::marks_of(&self.marks, &self.namespace, above, directory));
         chain
-    }
-}
-
-/// Wishes with what a PodGroup says, where nobody nearer says anything.
-fn with_group(wishes: &mut Wishes, says: &GroupSays) {
-    if wishes.queue.is_none() {
-        wishes.queue = says.queue.clone();
-    }
-    let unasked = wishes.topology == TopologyWish::default();
-    if let Some(level) = says.topology.as_ref().filter(|_| unasked) {
-        wishes.topology.required = Some(level.clone());
     }
 }
 

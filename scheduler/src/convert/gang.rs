@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, EvictionNote, OwnerEnd, PodShape, RequeueNote, Text, Wishes,
+    BindingNote, EvictionNote, GangKey, GangRef, GangSource, OwnerEnd, PodShape, RequeueNote,
+    SetLevels, Text, TopologyWish, Wishes,
 };
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -30,6 +31,7 @@ use crate::gangs;
 use crate::gangs::fields::{Fields, Part};
 use crate::gangs::kinds::Kind;
 use crate::gangs::owner::Gang;
+use crate::gangs::wishes;
 use crate::read::decode;
 
 /// An owner that waits for its own owners and classes.
@@ -418,31 +420,74 @@ impl Role {
 }
 
 impl Facts<'_> {
-    /// The shape of a pod with the name of its pod set, where those of its owner are told apart.
+    /// The shape of a pod with the name of its pod set, where those of its owner are told apart,
+    /// and with its levels, where sets of its gang may ask for different ones: those are no wish of
+    /// its gang then.
     pub(super) fn in_its_set(
         &mut self,
         shape: Arc<PodShape>,
         pod: &PodDraft,
-        above: &[&Owner],
-        wishes: &Wishes,
+        (above, gang): (&[&Owner], &GangRef),
+        wishes: &mut Wishes,
     ) -> Arc<PodShape> {
-        let gang = Gang::above(above, self.directory);
-        let gang = gang.filter(|gang| gang.comes_late() || wishes.topology.per_pod_set);
+        let of = Gang::above(above, self.directory);
         let of_job = pod.owner.as_deref().is_some_and(|owner| &*owner.kind == "Job");
-        let role = gang.and_then(|gang| gang.role_of(&pod.labels, of_job));
-        self.in_set(shape, role.map(|role| &role.name))
+        let role = of.and_then(|of| of.role_of(&pod.labels, of_job));
+        let named = of.is_some_and(|of| of.comes_late() || wishes.topology.per_pod_set);
+        let owners = of.map(|of| of.marks_above(above)).unwrap_or_default();
+        let differ = of.is_some_and(|of| of.sets_differ(&owners));
+        let levels = match (of, role) {
+            (Some(of), Some(role)) => of.own_levels(role, &owners, is_group(gang)),
+            (Some(_), None) if !differ && !is_group(gang) => None,
+            _ => levels_of_part(gang, &wishes.topology),
+        };
+        if differ || levels.is_some() {
+            wishes.topology = wishes::each_its_own();
+        }
+        self.in_set(shape, role.filter(|_| named).map(|role| &role.name), levels)
     }
 
-    /// A shape with the name of a pod set.
-    pub(super) fn in_set(&mut self, shape: Arc<PodShape>, set: Option<&Text>) -> Arc<PodShape> {
-        match set {
-            Some(set) => {
-                let own = PodShape { pod_set: Some(set.clone()), ..PodShape::clone(&shape) };
-                self.shared.shapes.of(own)
-            }
-            None => shape,
+    /// The shape of a Job's pods with their levels, if they are members of a group.
+    pub(super) fn in_its_group(
+        &mut self,
+        shape: Arc<PodShape>,
+        group: Option<&GangRef>,
+        wishes: &mut Wishes,
+    ) -> Arc<PodShape> {
+        let group = group.filter(|group| is_group(group));
+        let levels = group.and_then(|group| levels_of_part(group, &wishes.topology));
+        if levels.is_some() {
+            wishes.topology = wishes::each_its_own();
         }
+        self.in_set(shape, None, levels)
     }
+
+    /// A shape with the name and the levels of a pod set.
+    pub(super) fn in_set(
+        &mut self,
+        shape: Arc<PodShape>,
+        set: Option<&Text>,
+        levels: Option<SetLevels>,
+    ) -> Arc<PodShape> {
+        if set.is_none() && levels.is_none() {
+            return shape;
+        }
+        let (pod_set, levels) = (set.cloned(), levels.map(Arc::new));
+        self.shared.shapes.of(PodShape { pod_set, levels, ..PodShape::clone(&shape) })
+    }
+}
+
+/// Whether a gang has members that several owners may make.
+pub(super) fn is_group(gang: &GangRef) -> bool {
+    matches!(gang.key, GangKey::Group(..))
+}
+
+/// Levels of the pod set of which a part of a gang is, which asks this by itself: other members may
+/// ask for others.
+fn levels_of_part(gang: &GangRef, asked: &TopologyWish) -> Option<SetLevels> {
+    let parts = is_group(gang) || gang.source == GangSource::Owner;
+    let TopologyWish { required, preferred, slices, per_pod_set } = asked.clone();
+    (parts && per_pod_set).then_some(SetLevels { required, preferred, slices })
 }
 
 /// The metadata of an object; what cannot be read of it is left out.

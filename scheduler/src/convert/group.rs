@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::Text;
+use capstan_core::model::input::{Text, TopologyWish, Wishes};
 use serde_json::Value;
 
 use super::marks::{self, Marks, OwnerName};
@@ -57,6 +57,19 @@ pub struct GroupSays {
     pub topology: Option<Text>,
     /// All of them are disturbed, or none.
     pub whole: bool,
+}
+
+impl GroupSays {
+    /// Adds what it says to wishes of a member, where nobody nearer says anything.
+    pub fn add_to(&self, wishes: &mut Wishes) {
+        if wishes.queue.is_none() {
+            wishes.queue = self.queue.clone();
+        }
+        let unasked = wishes.topology == TopologyWish::default();
+        if let Some(level) = self.topology.as_ref().filter(|_| unasked) {
+            wishes.topology.required = Some(level.clone());
+        }
+    }
 }
 
 impl GroupDraft {

@@ -102,8 +102,8 @@ pub fn of_first(
     };
     let (own, holds) = (shown(own), shown(holds));
     format!(
-        "{key}: pod sets have no levels of their own here: {name} says {own}, but {first} {holds}, \
-         which holds for all"
+        "{key}: it is asked of the whole gang, by the first template: {name} says {own}, but \
+         {first} {holds}, which holds for all"
     )
     .into()
 }

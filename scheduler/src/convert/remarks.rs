@@ -80,9 +80,9 @@ impl About {
 /// What remarks call a gang.
 const GANG: &str = "gang";
 
-/// What is said of a gang whose pods ask for different levels or slices.
+/// What is said of a gang whose pods ask different levels or slices of all of it.
 const LEVELS: &str = "its pods ask for different topology levels or slices; those of the first \
-    hold for all, no pod set has its own";
+    hold for all, as capstan.sh annotations are of the whole gang";
 
 /// Remarks by kind, namespace and text, with the objects that each is about.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ pub struct Remarks {
     said: BTreeMap<(Text, Text, Text), BTreeSet<Text>>,
     /// Queues that members of each named group name; `None`: no queue.
     queues: BTreeMap<(Text, GangKey), BTreeSet<Option<Text>>>,
-    /// Levels and slices that members of each named group ask for.
+    /// Levels and slices that members of each named group ask of all of it.
     levels: BTreeMap<(Text, GangKey), BTreeSet<TopologyWish>>,
     /// How many pods Kueue's groups have by what their pods say, with the first that says so.
     totals: BTreeMap<(Text, Text), BTreeMap<u32, Text>>,
@@ -260,7 +260,10 @@ impl Remarks {
 
     /// A member of a named gang names this queue, and asks for these levels.
     pub fn gang_asks(&mut self, gang: (Text, GangKey), asked: &Wishes) {
-        self.levels.entry(gang.clone()).or_default().insert(asked.topology.clone());
+        // Each pod set has its own of others.
+        let whole = Some(&asked.topology).filter(|wish| !wish.per_pod_set);
+        let levels = self.levels.entry(gang.clone()).or_default();
+        levels.insert(whole.cloned().unwrap_or_default());
         self.queues.entry(gang).or_default().insert(asked.queue.clone());
     }
 

@@ -3,13 +3,15 @@
 use capstan_core::Input;
 use capstan_core::model::input::{
     Amounts, ClusterQueueFacts, GangKey, GangSource, Held, OwnerFacts, OwnerPodSet, PodFacts,
-    PodPhase, PodShape, Rank,
+    PodPhase, Rank,
 };
 use capstan_core::time::Time;
 
 use crate::config::Config;
 use crate::read::error::ReadError;
 use crate::read::{Objects, read_text};
+
+mod levels;
 
 fn yaml(text: &str) -> Objects {
     match read_text("a.yaml", text, &Config::default()) {
@@ -560,33 +562,4 @@ fn what_submits_a_ray_job_elsewhere_is_not_waited_for() {
     });
     let ray = ray.expect("the RayJob");
     assert_eq!((ray.min_member, ray.ended, ray.pod_sets[1].late), (1, 1, Some(1)));
-}
-
-#[test]
-fn pod_sets_of_one_template_are_told_apart_where_levels_hold_for_each() {
-    let torch = |marks: &str| {
-        let template = format!(
-            "{{metadata: {{annotations: {{{marks}}}}}, spec: {{schedulerName: capstan, \
-             containers: [{{}}]}}}}"
-        );
-        let objects = yaml(&format!(
-            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: t}}\nspec:\n  \
-             pytorchReplicaSpecs:\n    Master: {{template: {template}}}\n    \
-             Worker: {{replicas: 3, template: {template}}}\n---\n\
-             apiVersion: v1\nkind: Pod\nmetadata:\n  name: t-worker-0\n  \
-             labels: {{training.kubeflow.org/replica-type: worker}}\n  \
-             annotations: {{{marks}}}\n  ownerReferences: \
-             [{{apiVersion: kubeflow.org/v1, kind: PyTorchJob, name: t, uid: '', \
-             controller: true}}]\nspec: {{schedulerName: capstan, containers: [{{}}]}}\n"
-        ));
-        let owner = job_named(&objects, "t");
-        let named = |shape: &PodShape| shape.pod_set.as_deref().unwrap_or("-").to_owned();
-        let of_owner = owner.pod_sets.iter().map(|set| named(&set.shape));
-        let mut all: Vec<String> = of_owner.collect();
-        all.push(named(&pod(&objects, "t-worker-0").shape));
-        all
-    };
-    let each = torch("kueue.x-k8s.io/podset-required-topology: rack");
-    assert_eq!(each, ["master", "worker", "worker"]);
-    assert_eq!(torch("capstan.sh/required-topology: rack"), ["-", "-", "-"]);
 }

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
+use capstan_core::model::input::{
+    GangKey, GangRef, GangSource, Held, SetLevels, Text, TopologyWish,
+};
 
 use super::kinds::Kind;
 use super::wishes::{self, Asked};
@@ -98,9 +100,61 @@ impl<'a> Gang<'a> {
 
     /// What people asked of it, by what counts for it.
     pub fn asked(&self, chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
-        let asked = wishes::read(chain, ignored);
-        ignored.extend(unlike(self.of, &chain[1..]));
+        let (mut asked, owners) = (wishes::read(chain, ignored), &chain[1..]);
+        let roles = &self.of.says.roles;
+        let set = |role: &'a Role| (&role.name, role.count(), &*role.template);
+        let sets: Vec<(&Text, u32, &Marks)> = roles.iter().map(set).collect();
+        ignored.extend(wishes::unlike(&sets, owners));
+        if self.sets_differ(owners) {
+            asked.wishes.topology = wishes::each_its_own();
+            let mut odd = Vec::new();
+            roles.iter().for_each(|role| _ = wishes::of_set(&with(role, owners), &mut odd));
+            for said in odd {
+                if !ignored.contains(&said) {
+                    ignored.push(said);
+                }
+            }
+        }
         asked
+    }
+
+    /// What counts for its pods after their templates, where these are owners of one of them, the
+    /// nearest first.
+    pub fn marks_above(&self, owners: &[&'a Owner]) -> Vec<&'a Marks> {
+        let own = owners.iter().position(|owner| *owner.uid() == self.top.uid);
+        self.chain(own.map_or(&[][..], |own| &owners[own + 1..])).split_off(1)
+    }
+
+    /// Levels and slices that the shape of a role's pods bears, below these `owners`: where pod
+    /// sets ask for different ones, or may do so, being a part of a group with others; unless
+    /// something is asked of the whole gang.
+    pub fn own_levels(&self, role: &Role, owners: &[&Marks], in_group: bool) -> Option<SetLevels> {
+        let whole = || wishes::is_of_whole(&topology(role, owners));
+        let own = self.sets_differ(owners) || in_group && !whole();
+        own.then(|| self.levels(role, owners)).filter(|levels| *levels != SetLevels::default())
+    }
+
+    /// Whether pod sets ask for other levels or slices than the first template, and nothing is
+    /// asked of the whole gang.
+    pub fn sets_differ(&self, owners: &[&Marks]) -> bool {
+        let roles = &self.of.says.roles;
+        if roles.len() < 2 || !roles.iter().any(|role| wishes::says_of_set(&role.template)) {
+            return false;
+        }
+        let first = wishes::of_set(&with(&roles[0], owners), &mut Vec::new());
+        roles.iter().any(|role| self.levels(role, owners) != first)
+            && !wishes::is_of_whole(&topology(&roles[0], owners))
+    }
+
+    /// Levels and slices of a role's pod set by itself: of sets that have a name together those of
+    /// the first that asks for any.
+    fn levels(&self, role: &Role, owners: &[&Marks]) -> SetLevels {
+        let of = |role: &Role| wishes::of_set(&with(role, owners), &mut Vec::new());
+        let named = |role: &Role| wishes::set_group(&with(role, owners));
+        let Some(name) = named(role) else { return of(role) };
+        let together = |role: &&Role| named(role).as_ref() == Some(&name);
+        let mut levels = self.of.says.roles.iter().filter(together).map(of);
+        levels.find(|levels| *levels != SetLevels::default()).unwrap_or_default()
     }
 
     /// Owners of its pods, as far as those are owners of all of them: itself, then its owners.
@@ -267,13 +321,13 @@ impl<'a> Gang<'a> {
     }
 }
 
-/// That pod sets of an owner ask for other levels or slices than its first, whose hold for all; the
-/// objects `above` its templates have a say too.
-pub fn unlike(of: &GangDraft, above: &[&Marks]) -> Option<Text> {
-    let roles = of.says.roles.iter();
-    let sets: Vec<(&Text, u32, &Marks)> =
-        roles.map(|role| (&role.name, role.count(), &*role.template)).collect();
-    wishes::unlike(&sets, above)
+/// Labels and annotations that count for pods of a role, below these `owners`.
+fn with<'a>(role: &'a Role, owners: &[&'a Marks]) -> Vec<&'a Marks> {
+    [&[&*role.template][..], owners].concat()
+}
+
+fn topology(role: &Role, owners: &[&Marks]) -> TopologyWish {
+    wishes::topology(&with(role, owners), &mut Vec::new())
 }
 
 /// Pods of roles that say that another scheduler places them, and that are in a gang which their

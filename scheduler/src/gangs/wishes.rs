@@ -3,7 +3,7 @@
 //! Decides where each wish is read (the pod first, then its owners; our spelling before
 //! Kueue's) and that a value which cannot be read is ignored and named, never an obstacle.
 
-use capstan_core::model::input::{CapacityType, SliceWish, Text, TopologyWish, Wishes};
+use capstan_core::model::input::{CapacityType, SetLevels, SliceWish, Text, TopologyWish, Wishes};
 use capstan_core::time::Span;
 
 use super::annotation;
@@ -114,9 +114,9 @@ const KUEUES: [&str; 4] = [
     keys::KUEUE_SLICE_SIZE,
 ];
 
-/// That pod sets of one owner ask for other levels or slices than the first of them, whose hold for
-/// all. Each has a name, so many pods, and what its template says before these objects `above`. A
-/// pod by itself is within one domain wherever it goes.
+/// That pod sets of one owner ask other levels or slices of the whole gang than the first of them,
+/// which is heard alone. Each has a name, so many pods, and what its template says before these
+/// objects `above`. A pod by itself is within one domain wherever it goes.
 pub fn unlike<'a>(sets: &[(&Text, u32, &'a Marks)], above: &[&'a Marks]) -> Option<Text> {
     let says = |marks: &'a Marks, key: &str| {
         let own = marks.annotations.get(key).or_else(|| annotation(above, key));
@@ -125,41 +125,60 @@ pub fn unlike<'a>(sets: &[(&Text, u32, &'a Marks)], above: &[&'a Marks]) -> Opti
     let &(first, _, of_first) = sets.first()?;
     let differs = |key: &'static str| {
         let holds = says(of_first, key);
-        sets[1..].iter().filter(|(_, pods, _)| *pods > 1).find_map(|&(name, _, marks)| {
-            let own = says(marks, key);
-            // What we call so is said of the whole gang, by whichever of its templates.
-            let other = own != holds && (own.is_some() || !OURS.contains(&key));
-            other.then_some((key, name, own, holds))
-        })
+        // It is said of all, by whichever of the templates.
+        let others = sets[1..].iter().filter(|(_, pods, _)| *pods > 1);
+        let mut said = others.map(|&(name, _, marks)| (name, says(marks, key)));
+        let (name, own) = said.find(|(_, own)| own.is_some() && *own != holds)?;
+        Some((key, name, own, holds))
     };
-    let whole = OURS.into_iter().any(|key| says(of_first, key).is_some());
-    let kueues = KUEUES.into_iter().filter(|_| !whole);
-    let (key, name, own, holds) = OURS.into_iter().chain(kueues).find_map(differs)?;
+    let (key, name, own, holds) = OURS.into_iter().find_map(differs)?;
     Some(note::of_first(key, (&**name, own), (&**first, holds)))
 }
 
 /// Our annotations hold for the whole gang; Kueue's for each pod set by itself.
-fn topology(chain: &[&Marks], ignored: &mut Vec<Text>) -> TopologyWish {
-    let level = |key: &str| {
-        annotation(chain, key).map(|text| Text::from(text.trim())).filter(|text| !text.is_empty())
-    };
+pub fn topology(chain: &[&Marks], ignored: &mut Vec<Text>) -> TopologyWish {
     let ours = TopologyWish {
-        required: level(keys::REQUIRED_TOPOLOGY),
-        preferred: level(keys::PREFERRED_TOPOLOGY),
+        required: level(chain, keys::REQUIRED_TOPOLOGY),
+        preferred: level(chain, keys::PREFERRED_TOPOLOGY),
         slices: slices(chain, (keys::SLICE_TOPOLOGY, keys::SLICE_SIZE), ignored),
         per_pod_set: false,
     };
     if ours != TopologyWish::default() {
         return ours;
     }
-    let kueues = TopologyWish {
-        required: level(keys::KUEUE_REQUIRED_TOPOLOGY),
-        preferred: level(keys::KUEUE_PREFERRED_TOPOLOGY),
+    let kueues = of_set(chain, ignored);
+    let per_pod_set = kueues != SetLevels::default();
+    let SetLevels { required, preferred, slices } = kueues;
+    TopologyWish { required, preferred, slices, per_pod_set }
+}
+
+/// What is asked for a pod set by itself, where nothing is asked of the whole gang.
+pub fn of_set(chain: &[&Marks], ignored: &mut Vec<Text>) -> SetLevels {
+    SetLevels {
+        required: level(chain, keys::KUEUE_REQUIRED_TOPOLOGY),
+        preferred: level(chain, keys::KUEUE_PREFERRED_TOPOLOGY),
         slices: slices(chain, (keys::KUEUE_SLICE_TOPOLOGY, keys::KUEUE_SLICE_SIZE), ignored),
-        per_pod_set: true,
-    };
-    let asked = kueues.required.is_some() || kueues.preferred.is_some() || kueues.slices.is_some();
-    if asked { kueues } else { ours }
+    }
+}
+
+/// Whether an object says something of topology for a pod set by itself.
+pub fn says_of_set(marks: &Marks) -> bool {
+    KUEUES.into_iter().any(|key| marks.annotations.contains_key(key))
+}
+
+/// Levels that each pod set has by itself, none of which holds for all.
+pub fn each_its_own() -> TopologyWish {
+    TopologyWish { per_pod_set: true, ..TopologyWish::default() }
+}
+
+/// Whether something is asked of the whole gang.
+pub fn is_of_whole(wish: &TopologyWish) -> bool {
+    !wish.per_pod_set && *wish != TopologyWish::default()
+}
+
+/// The level of a key.
+fn level(chain: &[&Marks], key: &str) -> Option<Text> {
+    annotation(chain, key).map(|text| Text::from(text.trim())).filter(|text| !text.is_empty())
 }
 
 /// Level and size go together; one without the other, or a size that is none, is said and ignored.
@@ -364,33 +383,34 @@ mod tests {
     }
 
     #[test]
-    fn pod_sets_that_ask_for_other_levels_than_the_first_are_named() {
+    fn pod_sets_that_ask_something_else_of_the_gang_than_the_first_are_named() {
         let (none, own) = (Marks::default(), labels(&[("capstan.sh/queue", "q")]));
-        let rack = annotations(&[("kueue.x-k8s.io/podset-required-topology", "rack")]);
-        let ours = annotations(&[("capstan.sh/required-topology", "rack")]);
+        let rack = annotations(&[("capstan.sh/required-topology", "rack")]);
+        let zone = annotations(&[("capstan.sh/required-topology", "zone")]);
+        let kueues = annotations(&[("kueue.x-k8s.io/podset-required-topology", "rack")]);
         let [driver, workers] = [Text::from("driver"), Text::from("workers")];
         let said = |first: &Marks, (pods, second): (u32, &Marks), above: &Marks| {
             let sets = [(&driver, 1, first), (&workers, pods, second)];
             unlike(&sets, &[above]).map(|told| String::from(&*told))
         };
         let told = said(&none, (4, &rack), &own).expect("they differ");
-        let want = "kueue.x-k8s.io/podset-required-topology: pod sets have no levels of their own \
-                    here: workers says \"rack\", but driver nothing, which holds for all";
+        let want = "capstan.sh/required-topology: it is asked of the whole gang, by the first \
+                    template: workers says \"rack\", but driver nothing, which holds for all";
         assert_eq!(told, want);
-        let told = said(&rack, (4, &none), &own).expect("they differ");
-        assert!(told.ends_with("workers says nothing, but driver \"rack\", which holds for all"));
-        let told = said(&none, (4, &ours), &own).expect("they differ");
-        assert!(told.starts_with("capstan.sh/required-topology: "), "{told}");
+        let told = said(&zone, (4, &rack), &own).expect("they differ");
+        assert!(told.ends_with("workers says \"rack\", but driver \"zone\", which holds for all"));
         for (first, second, above) in [
             (&rack, (4, &rack), &own),
             // The owner says it for all.
             (&none, (4, &rack), &rack),
             // A pod by itself is in one rack anyhow.
             (&none, (1, &rack), &own),
-            (&rack, (1, &none), &own),
             // It is said of the whole gang.
-            (&ours, (4, &none), &own),
-            (&ours, (4, &rack), &own),
+            (&rack, (4, &none), &own),
+            (&rack, (4, &kueues), &own),
+            // Each set has its own of these.
+            (&none, (4, &kueues), &own),
+            (&kueues, (4, &none), &own),
         ] {
             assert_eq!(said(first, second, above), None, "{first:?} {second:?} {above:?}");
         }

@@ -171,32 +171,6 @@ fn work_of_a_kind_that_is_not_read_is_named_and_not_counted() {
 }
 
 #[test]
-fn levels_of_one_pod_set_alone_are_named() {
-    let set = |name: &str, driver: &str, workers: &str| {
-        let job = |name: &str, pods: u32, rack: &str| {
-            format!(
-                "  - name: {name}\n    template:\n      spec:\n        \
-                 parallelism: {pods}\n        template:\n          \
-                 metadata: {{annotations: {{{rack}}}}}\n          \
-                 spec: {{containers: [{{name: c}}]}}\n"
-            )
-        };
-        let (driver, workers) = (job("driver", 1, driver), job("workers", 4, workers));
-        format!(
-            "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n\
-             metadata: {{name: {name}, namespace: n}}\n\
-             spec:\n  replicatedJobs:\n{driver}{workers}---\n"
-        )
-    };
-    let rack = "kueue.x-k8s.io/podset-required-topology: rack";
-    let migrated = migrated(&(set("other", "", rack) + &set("same", rack, rack)));
-    let losses = losses(&migrated);
-    let word = "JobSet n/other: kueue.x-k8s.io/podset-required-topology: pod sets have no levels \
-                of their own here: workers says \"rack\", but driver nothing, which holds for all";
-    assert!(losses.len() == 1 && losses[0].contains(word), "{losses:#?}");
-}
-
-#[test]
 fn what_becomes_of_a_least_parallelism_is_said() {
     let least = ", annotations: {kueue.x-k8s.io/job-min-parallelism: '3'}";
     let text = [

@@ -11,10 +11,7 @@ use serde_json::Value;
 
 use super::{Migrated, named};
 use crate::api::{keys, no_equal};
-use crate::convert::gang::GangDraft;
-use crate::convert::sharing::Shared;
-use crate::gangs::kinds::{Kind, TABLE};
-use crate::gangs::owner;
+use crate::gangs::kinds::TABLE;
 use crate::read::error::{Notice, Place};
 use crate::read::kinds::{self, Known};
 
@@ -39,22 +36,8 @@ impl Migrated {
             let problem = format!("has no equal in Capstan: {instead}");
             self.lose_work(place, (kind, value), field, problem);
         }
-        if let Some(Known::Gang(of)) = kinds::known(version, kind)
-            && !of.is_group()
-        {
-            self.unlike(place, of, (kind, value));
-        }
         if value["metadata"]["labels"][keys::KUEUE_QUEUE].is_string() {
             self.in_queue(place, version, kind, value);
-        }
-    }
-
-    /// An owner whose pod sets ask for other levels than its first: Kueue has them for each.
-    fn unlike(&mut self, place: &Place, of: Kind, (kind, value): (&str, &Value)) {
-        let Ok((draft, _)) = GangDraft::of(of, value, &mut Shared::default()) else { return };
-        let said = owner::unlike(&draft, &[&*draft.marks]);
-        if let Some((key, problem)) = said.as_deref().and_then(|said| said.split_once(": ")) {
-            self.lose_work(place, (kind, value), key.to_owned(), problem.to_owned());
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     AboveLimit, Amounts, CapacityType, Kin, Labels, Malformed, Neighbours, NodeSelector,
-    OutOfRange, PodClaim, PodVolumes, PreferredNodes, Text, Toleration,
+    OutOfRange, PodClaim, PodVolumes, PreferredNodes, SetLevels, Text, Toleration,
 };
 
 /// A host port that a pod asks for.
@@ -61,6 +61,9 @@ pub struct PodShape {
     /// The pod set of its owner, where sets are told apart that may be equal in all else: levels
     /// hold for each by itself, or some are made later than others.
     pub pod_set: Option<Text>,
+    /// Levels and slices of its pod set, where sets of its gang ask for different ones; `None`:
+    /// what its workload asks for each.
+    pub levels: Option<Arc<SetLevels>>,
 }
 
 impl PodShape {
@@ -85,6 +88,7 @@ impl PodShape {
             self.volumes != other.volumes,
             self.claims != other.claims,
             self.set_group != other.set_group,
+            self.levels != other.levels,
         ];
         differ.into_iter().filter(|differs| *differs).count() as u32
     }
@@ -115,5 +119,8 @@ mod tests {
         assert_eq!((plain.differences(&plain), plain.differences(&picky)), (0, 2));
         assert_eq!([plain.stands_as(&pulls), plain.stands_as(&picky)], [true, false]);
         assert_eq!((picky.differences(&pulls), picky.stands_as(&pulls)), (1, false));
+        let racks = SetLevels { required: Some("rack".into()), ..SetLevels::default() };
+        let close = PodShape { levels: Some(racks.into()), ..PodShape::default() };
+        assert_eq!((plain.differences(&close), plain.stands_as(&close)), (1, false));
     }
 }

@@ -22,6 +22,9 @@ use crate::place::slices::Slices;
 /// Members of a pod set, as far as they have places.
 #[derive(Clone, Debug, Default)]
 struct Set {
+    /// All within one domain of this level.
+    within: Option<LevelIdx>,
+    slices: Option<Slices>,
     all: u64,
     left: u64,
     /// Members by domain of the required level.
@@ -45,8 +48,8 @@ pub(in crate::place) struct Part {
 /// Where members may go.
 #[derive(Clone, Debug)]
 pub(in crate::place) struct Confines {
-    within: Option<LevelIdx>,
-    slices: Option<Slices>,
+    /// Levels that hold for any set, each once.
+    levels: Vec<LevelIdx>,
     /// By ask.
     of: Vec<Part>,
     sets: Vec<Set>,
@@ -55,18 +58,26 @@ pub(in crate::place) struct Confines {
 }
 
 impl Confines {
-    /// For asks each of which is part of a set, by position.
-    pub fn new(of: Vec<Part>, topology: TopologyAsk) -> Confines {
-        let mut sets = vec![Set::default(); of.iter().map(|part| part.set + 1).max().unwrap_or(0)];
+    /// For asks each of which is part of a set, by position; this is asked for each set.
+    pub fn new(of: Vec<Part>, asked: &[TopologyAsk]) -> Confines {
+        // A level that holds for the whole gang is that of the domain which is searched.
+        let set = |asked: &TopologyAsk| Set {
+            within: asked.required.filter(|_| asked.per_set),
+            slices: asked.slices,
+            ..Set::default()
+        };
+        let mut sets: Vec<Set> = asked.iter().map(set).collect();
         for part in &of {
             sets[part.set].all += u64::from(part.count);
             sets[part.set].left += u64::from(part.count);
         }
         let slices = of.iter().filter_map(|part| part.slice);
         let told = vec![BTreeMap::new(); slices.max().map_or(0, |last| last + 1)];
-        // A level that holds for the whole gang is that of the domain which is searched.
-        let within = topology.required.filter(|_| topology.per_set);
-        Confines { within, slices: topology.slices, of, sets, told }
+        let named = |set: &Set| [set.within, set.slices.map(|of| of.level)];
+        let mut levels: Vec<LevelIdx> = sets.iter().flat_map(named).flatten().collect();
+        levels.sort_unstable();
+        levels.dedup();
+        Confines { levels, of, sets, told }
     }
 
     /// Whether one more of an ask may go to a position.
@@ -74,13 +85,13 @@ impl Confines {
         let part = self.of[ask];
         let set = &self.sets[part.set];
         let only = |at: &BTreeMap<DomainIdx, u64>, domain| at.keys().all(|known| *known == domain);
-        let home = self.within.map(|level| tree.domain_of(level, position));
+        let home = set.within.map(|level| tree.domain_of(level, position));
         let at_home = match home {
             None => true,
             Some(None) => false,
             Some(Some(domain)) => only(&set.homes, domain),
         };
-        let Some(of) = self.slices.filter(|_| at_home) else { return at_home };
+        let Some(of) = set.slices.filter(|_| at_home) else { return at_home };
         let domain = tree.domain_of(of.level, position);
         domain.is_some_and(|domain| match part.slice {
             Some(slice) => only(&self.told[slice], domain),
@@ -102,12 +113,12 @@ impl Confines {
         let part = self.of[ask];
         let set = &mut self.sets[part.set];
         set.left = if there { set.left - 1 } else { set.left + 1 };
-        let level = self.slices.map(|of| of.level);
+        let (within, level) = (set.within, set.slices.map(|of| of.level));
         let parts = match part.slice {
             Some(slice) => &mut self.told[slice],
             None => &mut set.parts,
         };
-        for (level, counts) in [(self.within, &mut set.homes), (level, parts)] {
+        for (level, counts) in [(within, &mut set.homes), (level, parts)] {
             let Some(domain) = level.and_then(|level| tree.domain_of(level, position)) else {
                 continue;
             };
@@ -121,10 +132,8 @@ impl Confines {
 
     /// What nodes look like to members: the domains that they are in.
     pub fn looks(&self, tree: &Tree, position: usize, looks: &mut Vec<u32>) {
-        let levels = self.within.into_iter().chain(self.slices.map(|of| of.level));
-        looks.extend(
-            levels.map(|level| tree.domain_of(level, position).map_or(u32::MAX, |domain| domain.0)),
-        );
+        let domain = |level: &LevelIdx| tree.domain_of(*level, position);
+        looks.extend(self.levels.iter().map(|at| domain(at).map_or(u32::MAX, |domain| domain.0)));
     }
 }
 
@@ -157,7 +166,7 @@ mod tests {
     fn may(parts: &[u64], left: u64, size: u64) -> bool {
         let parts: BTreeMap<_, _> = (0..).map(DomainIdx).zip(parts.iter().copied()).collect();
         let all = parts.values().sum::<u64>() + left;
-        let set = Set { all, left, homes: BTreeMap::new(), parts };
+        let set = Set { all, left, parts, ..Set::default() };
         set.can_complete(DomainIdx(0), size)
     }
 

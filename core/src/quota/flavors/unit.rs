@@ -173,7 +173,10 @@ pub(super) fn check(
         let shape = &state.room.shape(demand.sets[at].shape).facts;
         eligible::check(shape, facts, state.room.args.toleration_comparison)?;
     }
-    eligible::check_levels(&state.room, facts, demand.topology)
+    part.unit.iter().try_for_each(|at| {
+        let asked = demand.topology.of_set(&state.room, demand.sets[*at].shape);
+        eligible::check_levels(&state.room, facts, asked)
+    })
 }
 
 /// The classes of the members that ask for a part, with a flavor for it beside those chosen, and

@@ -514,7 +514,7 @@ fn members_of_a_gang_that_ask_for_different_things_are_noticed_across_time() {
         let notices = said(&mut live);
         let queues = "gang ns/g: its pods name different queues (one, two); name the same on all";
         let levels = "gang ns/g: its pods ask for different topology levels or slices; those of \
-                      the first hold for all, no pod set has its own";
+                      the first hold for all, as capstan.sh annotations are of the whole gang";
         let want = if name == "r" { vec![queues, levels] } else { Vec::new() };
         assert_eq!(notices, want);
     }
