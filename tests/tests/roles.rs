@@ -378,7 +378,8 @@ fn so_many_of_each_begin_as_there_is_room_for() {
     let output = fed(&mut engine, &mixed(&members, [41, 1], 0, None));
     let first = (0..23).chain(40..58).chain([80]).map(|at| format!("g-{at}"));
     let (mut expected, mut begun) = (first.collect::<Vec<_>>(), names(&output));
-    (expected.sort(), begun.sort());
+    expected.sort();
+    begun.sort();
     assert_eq!(begun, expected);
     engine.recount();
 }
