@@ -36,6 +36,7 @@ use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
+use crate::place::gang::TopologyAsk;
 use crate::place::{coupled, pod_sets};
 use crate::victims::candidates::Candidate;
 
@@ -135,7 +136,7 @@ impl Search<'_> {
         self.need.asks.iter().for_each(|(class, _)| txn.fresh(*class));
         let state = txn.state();
         let tree = &state.room.tree;
-        let Some(level) = self.need.topology.required else { return vec![tree.root()] };
+        let Some(level) = self.confined(state).required else { return vec![tree.root()] };
         let leave = list.iter().filter(|it| it.room).flat_map(|it| state.placed(it.workload));
         let positions = leave.filter_map(|pod| tree.position(state.pods[pod].place?));
         let there: BTreeSet<DomainIdx> =
@@ -152,6 +153,15 @@ impl Search<'_> {
             domains.insert(at, tree.root());
         }
         domains
+    }
+
+    /// What is asked of topology: where pod sets have levels of their own, what the first of them
+    /// asks that is confined to some.
+    fn confined(&self, state: &ClusterState) -> TopologyAsk {
+        let topology = self.need.topology;
+        let mut sets = self.need.asks.iter().map(|(class, _)| topology.of_class(state, *class));
+        let confined = |of: &TopologyAsk| of.required.is_some() || of.slices.is_some();
+        sets.find(confined).unwrap_or(topology)
     }
 
     /// Whether there are several members, and all of them are of one pod set.
@@ -240,7 +250,7 @@ impl<'c> Focus<'_, '_, 'c> {
     fn in_order_from(&self, txn: &Txn<'_>, costs: &[usize], start: usize) -> Vec<usize> {
         let mut order = costs.to_vec();
         order[..=start].rotate_right(1);
-        if let Some(slices) = self.search.need.topology.slices {
+        if let Some(slices) = self.search.confined(txn.state()).slices {
             let tree = &txn.state().room.tree;
             let domain = |at: usize| tree.domain_of(slices.level, self.stands[at].position);
             let mut ranks: BTreeMap<Option<DomainIdx>, usize> = BTreeMap::new();
