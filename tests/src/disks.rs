@@ -57,6 +57,7 @@ pub fn volume(name: &str, node: &str) -> VolumeFacts {
         available: true,
         deleting: false,
         attach: None,
+        taken_over: None,
     }
 }
 

@@ -233,7 +233,8 @@ impl Attached {
             let node = format!("n{at}");
             all.push(gpu_node(&node, *gpus));
             let limits = [(text("disks"), *limit)].into();
-            all.push(Input::Storage(StorageFact::Limits { node: text(node), limits }));
+            let (node, migrated) = (text(node), Default::default());
+            all.push(Input::Storage(StorageFact::Limits { node, limits, migrated }));
         }
         for at in 0..BOUND {
             let (driver, handle) = (text("disks"), text(format!("h{at}")));

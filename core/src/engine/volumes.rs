@@ -21,7 +21,7 @@ use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{ClaimFacts, NodeFacts, Text};
 use crate::model::pod::Binding;
-use crate::model::volumes::{Setting, Volumes, reaches};
+use crate::model::volumes::{Setting, Volumes};
 use crate::plan::{Action, EffectId, VolumeSetting};
 use crate::time::Time;
 
@@ -295,7 +295,7 @@ fn progress(
         return match bound {
             // The claim was seen before its volume.
             None => Ok(Progress::Open(seen)),
-            Some(volume) if reaches(node, volume) => Ok(Progress::Bound),
+            Some(volume) if volumes.reaches_bound(node, volume) => Ok(Progress::Bound),
             Some(volume) => {
                 let (volume, node) = (&volume.name, &node.name);
                 Err(format!("claim {name} got volume {volume}, which {node} cannot use").into())

@@ -51,7 +51,7 @@ pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimTemplate,
     ClaimUse, Disk, DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId,
-    StorageKind, VolumeFacts,
+    StorageKind, TakenOver, VolumeFacts,
 };
 pub use topology::{SetLevels, SliceWish, TopologyWish};
 

@@ -437,6 +437,7 @@ mod tests {
             available: false,
             deleting: false,
             attach: Some(Attach { driver: "d".into(), handle: name.into(), migrated: false }),
+            taken_over: None,
         };
         let claim = |name: &str| ClaimFacts {
             key: key(name),
@@ -472,7 +473,8 @@ mod tests {
         let mut facts = vec![Input::Node(node.into())];
         facts.extend(["data", "scratch"].map(|name| storage(StorageFact::Volume(volume(name)))));
         facts.extend(["data", "scratch"].map(|name| storage(StorageFact::Claim(claim(name)))));
-        facts.push(storage(StorageFact::Limits { node: "n".into(), limits }));
+        let (node, migrated) = ("n".into(), Default::default());
+        facts.push(storage(StorageFact::Limits { node, limits, migrated }));
         facts.push(storage(StorageFact::Attachment(attached)));
         let (mut state, mut changes) = (ClusterState::default(), Changes::default());
         facts.into_iter().for_each(|fact| state.apply(fact, &mut changes));

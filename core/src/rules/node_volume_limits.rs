@@ -4,12 +4,14 @@
 //! its VolumeAttachments name, and those that the pod adds. One that is attached, and that no pod
 //! there uses any more, counts once more for the pod that wants it, as kube-scheduler has it. A
 //! claim that is not bound yet counts for the driver of its class. A node whose CSINode says
-//! nothing of a driver has no limit; but there are drivers that a node must have for its volumes.
+//! nothing of a driver has no limit; but there are drivers that a node must have for its volumes:
+//! where there is no CSINode, those of kinds that a driver took over need none.
 
 use std::collections::BTreeSet;
 
 use super::Question;
 use crate::explain::reason::{NodeRefusal, StorageRefusal};
+use crate::model::input::ClaimKey;
 use crate::model::volumes::Counted;
 
 /// Refuses a node that lacks a driver which it must have, or that would have more volumes of a
@@ -20,9 +22,12 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
     }
     let (volumes, name) = (&question.room.volumes, &question.facts().name);
     let Some(wanted) = &question.shape.facts.volumes else { return };
-    let mut new: BTreeSet<Counted<'_>> =
-        volumes.counted_of(wanted).map(|(counted, _)| counted).collect();
     let limits = volumes.limits(name);
+    let counts = |claim: Option<&ClaimKey>| {
+        limits.is_some() || claim.is_some_and(|claim| !volumes.is_migrated(claim))
+    };
+    let new = volumes.counted_of(wanted).filter(|(_, claim)| counts(*claim));
+    let mut new: BTreeSet<Counted<'_>> = new.map(|(counted, _)| counted).collect();
     let here = |counted: &Counted<'_>| limits.is_some_and(|all| all.contains_key(counted.0));
     if let Some((driver, _)) = new.iter().find(|it| volumes.requires(it.0) && !here(it)) {
         let refusal = StorageRefusal::DriverMissing { driver: (*driver).into() };

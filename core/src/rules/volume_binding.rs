@@ -1,13 +1,14 @@
 //! VolumeBinding: claims must exist, and be bound or be bindable where the pod goes.
 //!
-//! A bound claim's volume must be usable on the node. One that waits for its first consumer takes
+//! A bound claim's volume must be usable on the node: where a driver has taken the volume's kind
+//! over, by the labels that the driver gives to nodes. One that waits for its first consumer takes
 //! the smallest volume that suits it there, else one is made if its class can do that for the
 //! node. What is chosen is kept with the claim (see [`crate::model::volumes`]); the next pod that
 //! uses it has to suit the choice.
 
 use super::{Question, volume_zone};
 use crate::explain::reason::{NodeRefusal, StorageRefusal};
-use crate::model::volumes::{Need, reaches};
+use crate::model::volumes::Need;
 
 /// Refuses a node that some claim cannot be used on; every node where a claim is not fit for use.
 pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
@@ -16,16 +17,15 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
         refusals.push(NodeRefusal::Storage(problem.clone()));
         return;
     }
-    let node = question.facts();
+    let (node, volumes) = (question.facts(), &question.room.volumes);
     let away = demand.claims.iter().find_map(|wanted| match &wanted.need {
-        Need::Bound(volume) if !reaches(node, volume) => Some(volume),
+        Need::Bound(volume) if !volumes.reaches_bound(node, volume) => Some(volume),
         _ => None,
     });
     if let Some(volume) = away {
         let refusal = StorageRefusal::VolumeElsewhere { volume: volume.name.clone() };
         refusals.push(NodeRefusal::Storage(refusal));
     }
-    let volumes = &question.room.volumes;
     let made = demand.on(node, volumes).and_then(|_| demand.could_be_made(node, volumes));
     refusals.extend(made.err().map(NodeRefusal::Storage));
     let nowhere = demand.claims.iter().find_map(|wanted| match &wanted.need {
@@ -44,7 +44,7 @@ pub fn is_reached(question: &Question<'_>) -> bool {
     let Some(demand) = question.volumes else { return true };
     let mut claims = demand.claims.iter();
     let bound = claims.all(|wanted| match &wanted.need {
-        Need::Bound(volume) => reaches(question.facts(), volume),
+        Need::Bound(volume) => question.room.volumes.reaches_bound(question.facts(), volume),
         Need::Nowhere(_) => false,
         _ => true,
     });

@@ -179,6 +179,8 @@ pub struct AzureDisk {
     /// Where it is.
     #[serde(default, rename = "diskURI")]
     pub disk_uri: String,
+    /// `Managed`, or one of the kinds before that.
+    pub kind: Option<String>,
 }
 
 /// A volume of a pod, as far as it has a say in where that runs.

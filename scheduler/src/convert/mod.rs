@@ -14,6 +14,7 @@ pub mod gang;
 pub mod gathered;
 pub mod group;
 pub mod images;
+pub mod in_tree;
 pub mod job;
 pub mod malformed;
 pub mod marks;

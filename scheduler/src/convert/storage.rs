@@ -1,8 +1,7 @@
 //! Storage objects and the volumes of pods, as facts.
 //!
-//! Decides what counts under which CSI driver: volumes of the drivers that Kubernetes once had
-//! inside are counted as those of their successors, by the names and handles that kube-scheduler
-//! translates them to.
+//! Decides which volumes there are to take and what pods bring with them; what becomes of kinds of
+//! volumes that Kubernetes once had inside is [`in_tree`]'s.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,14 +15,15 @@ use capstan_core::model::input::{
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::in_tree;
 use super::marks;
 use super::selector;
 use super::sharing::Shared;
 use super::time;
 use crate::api::cluster_queue;
 use crate::api::storage::{
-    Attachment, Claim, ClaimSpec, CsiDriver, CsiNode, PodVolume, StorageCapacity, StorageClass,
-    Volume, VolumeSpec,
+    Attachment, Claim, ClaimSpec, Csi, CsiDriver, CsiNode, PodVolume, StorageCapacity, StorageClass,
+    Volume,
 };
 use crate::quantity::Quantity;
 
@@ -48,25 +48,8 @@ const IS_DEFAULT: [&str; 2] = [
 /// Who makes no volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// Provisioners that Kubernetes once had inside, with the drivers that count their volumes now.
-const MIGRATED: [(&str, Option<&str>); 7] = [
-    ("kubernetes.io/aws-ebs", Some(EBS)),
-    ("kubernetes.io/gce-pd", Some(GCE)),
-    ("kubernetes.io/azure-disk", Some(AZURE)),
-    ("kubernetes.io/cinder", Some(CINDER)),
-    ("kubernetes.io/portworx-volume", Some(PORTWORX)),
-    ("kubernetes.io/azure-file", None),
-    ("kubernetes.io/vsphere-volume", None),
-];
-
-const EBS: &str = "ebs.csi.aws.com";
-const GCE: &str = "pd.csi.storage.gke.io";
-const AZURE: &str = "disk.csi.azure.com";
-const CINDER: &str = "cinder.csi.openstack.org";
-const PORTWORX: &str = "pxd.portworx.com";
-
-/// Labels of a volume that say its zone, newest first.
-const ZONES: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
+/// Plugins whose kinds of volumes drivers of a node have taken over.
+const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
 /// Something that becomes a fact of storage.
 pub trait Storage {
@@ -188,6 +171,10 @@ impl Storage for Volume {
         // One that nobody has given a phase is as good as one that has just been made.
         let phase = self.status.phase.as_deref();
         let available = phase == Some("Available") || phase.is_none() && claim.is_none();
+        let (attach, taken_over) = match &spec.csi {
+            Some(csi) => (counted(csi, shared), None),
+            None => in_tree::of_volume(spec, meta.labels.as_ref(), shared).unwrap_or_default(),
+        };
         StorageFact::Volume(VolumeFacts {
             name: shared.texts.text(marks::name(meta)),
             class: class_of(meta, spec.storage_class_name.as_ref(), shared),
@@ -200,62 +187,23 @@ impl Storage for Volume {
             claim,
             available,
             deleting: meta.deletion_timestamp.is_some(),
-            attach: attach(spec, zone(meta), shared),
+            attach,
+            taken_over,
         })
     }
 }
 
-/// The zone that a volume is labelled with.
-fn zone(meta: &ObjectMeta) -> Option<&str> {
-    let labels = meta.labels.as_ref()?;
-    ZONES.iter().find_map(|label| labels.get(*label)).map(String::as_str)
-}
-
-fn attach(spec: &VolumeSpec, zone: Option<&str>, shared: &mut Shared) -> Option<Attach> {
-    if let Some(csi) = &spec.csi {
-        let found = counted(&csi.driver, &csi.volume_handle, shared);
-        return found.map(|attach| Attach { migrated: false, ..attach });
-    }
-    let (driver, handle) = if let Some(disk) = &spec.gce_persistent_disk {
-        (GCE, gce_handle(&disk.pd_name, zone))
-    } else if let Some(volume) = &spec.aws_elastic_block_store {
-        (EBS, ebs_handle(&volume.volume_id).to_owned())
-    } else if let Some(disk) = &spec.azure_disk {
-        (AZURE, disk.disk_uri.clone())
-    } else if let Some(volume) = &spec.cinder {
-        (CINDER, volume.volume_id.clone())
-    } else if let Some(volume) = &spec.portworx_volume {
-        (PORTWORX, volume.volume_id.clone())
-    } else {
-        return None;
-    };
-    counted(driver, &handle, shared)
-}
-
-/// A volume of a driver that took over a kind of volume.
-fn counted(driver: &str, handle: &str, shared: &mut Shared) -> Option<Attach> {
-    let named = !driver.is_empty() && !handle.is_empty();
-    let handle = handle.into();
-    named.then(|| Attach { driver: shared.texts.text(driver), handle, migrated: true })
-}
-
-fn gce_handle(name: &str, zone: Option<&str>) -> String {
-    let zone = zone.unwrap_or("UNSPECIFIED");
-    format!("projects/UNSPECIFIED/zones/{zone}/disks/{name}")
-}
-
-/// The id itself where it is written as an address, `aws://us-east-1a/vol-1`.
-fn ebs_handle(id: &str) -> &str {
-    id.rsplit_once('/').map_or(id, |(_, id)| id)
+/// How a volume of a CSI driver counts.
+fn counted(csi: &Csi, shared: &mut Shared) -> Option<Attach> {
+    let driver = shared.texts.text(&csi.driver);
+    let handle = csi.volume_handle.as_str().into();
+    let named = !csi.driver.is_empty() && !csi.volume_handle.is_empty();
+    named.then_some(Attach { driver, handle, migrated: false })
 }
 
 impl Storage for StorageClass {
     fn fact(&self, shared: &mut Shared) -> StorageFact {
-        let migrated = MIGRATED.iter().find(|(inside, _)| *inside == self.provisioner);
-        let driver = match migrated {
-            Some((_, driver)) => *driver,
-            None => Some(self.provisioner.as_str()).filter(|name| !name.is_empty()),
-        };
+        let driver = in_tree::driver_of(&self.provisioner);
         let makes = !self.provisioner.is_empty() && self.provisioner != NO_PROVISIONER;
         let topologies = self.allowed_topologies.iter().map(|term| {
             let all = term.match_label_expressions.iter().flatten();
@@ -306,7 +254,11 @@ impl Storage for CsiNode {
             (shared.texts.text(&driver.name), most)
         });
         let limits = counts.collect();
-        StorageFact::Limits { node: shared.texts.text(marks::name(&self.metadata)), limits }
+        let migrated = annotation(&self.metadata, MIGRATED).unwrap_or_default().split(',');
+        let migrated = migrated.filter(|plugin| !plugin.is_empty());
+        let migrated = migrated.map(|plugin| shared.texts.text(plugin)).collect();
+        let node = shared.texts.text(marks::name(&self.metadata));
+        StorageFact::Limits { node, limits, migrated }
     }
 }
 
@@ -409,12 +361,11 @@ fn disk(volume: &PodVolume, shared: &mut Shared) -> Option<Disk> {
     let plain = |kind, id: &str, read_only, attach| {
         Some(Disk { kind, id: id.into(), monitors: Vec::new(), read_only, attach })
     };
+    let attach = in_tree::of_pod_volume(volume, shared);
     if let Some(disk) = &volume.gce_persistent_disk {
-        let attach = counted(GCE, &gce_handle(&disk.pd_name, None), shared);
         return plain(DiskKind::GcePersistentDisk, &disk.pd_name, disk.read_only, attach);
     }
     if let Some(disk) = &volume.aws_elastic_block_store {
-        let attach = counted(EBS, ebs_handle(&disk.volume_id), shared);
         return plain(DiskKind::AwsElasticBlockStore, &disk.volume_id, disk.read_only, attach);
     }
     if let Some(disk) = &volume.iscsi {
@@ -431,15 +382,6 @@ fn disk(volume: &PodVolume, shared: &mut Shared) -> Option<Disk> {
             attach: None,
         });
     }
-    let attach = if let Some(disk) = &volume.azure_disk {
-        counted(AZURE, &disk.disk_uri, shared)
-    } else if let Some(disk) = &volume.cinder {
-        counted(CINDER, &disk.volume_id, shared)
-    } else if let Some(disk) = &volume.portworx_volume {
-        counted(PORTWORX, &disk.volume_id, shared)
-    } else {
-        None
-    };
     let attach = attach?;
     plain(DiskKind::Counted, &attach.handle.clone(), false, Some(attach))
 }

@@ -83,6 +83,7 @@ impl World {
             available: false,
             deleting: false,
             attach: driver.map(|driver| Attach { driver, handle: name, migrated: false }),
+            taken_over: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the API shows of storage: claims, volumes, classes, and what drivers say of nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{LabelSelector, Labels, NodeSelector, Requirement, Text};
 
@@ -23,12 +23,14 @@ pub enum StorageFact {
     Driver(DriverFacts),
     /// The CSIDriver of this name is gone.
     DriverGone(Text),
-    /// A CSINode: how many volumes each driver attaches to the node of this name, where it says.
+    /// A CSINode: what drivers do for the node of this name.
     Limits {
         /// The node.
         node: Text,
         /// Volumes at most, by driver; of one that says nothing, as many as a number can count.
         limits: BTreeMap<Text, i64>,
+        /// Plugins whose kinds of volumes drivers have taken over there.
+        migrated: BTreeSet<Text>,
     },
     /// The CSINode of this name is gone.
     LimitsGone(Text),
@@ -153,6 +155,18 @@ pub struct VolumeFacts {
     pub deleting: bool,
     /// What attaches it, where volumes of that kind are counted.
     pub attach: Option<Attach>,
+    /// What holds instead of `nodes` where a driver has taken its kind over, if that differs.
+    pub taken_over: Option<Box<TakenOver>>,
+}
+
+/// A volume of a kind that was a part of Kubernetes before there was a driver for it, as that
+/// driver has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TakenOver {
+    /// The plugin that it was of, as CSINodes name it.
+    pub plugin: Text,
+    /// Nodes that can use it; `None`: all.
+    pub nodes: Option<NodeSelector>,
 }
 
 /// A volume as its driver counts it.

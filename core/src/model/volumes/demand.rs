@@ -12,7 +12,8 @@ use super::{Choice, ClaimEntry, Volumes};
 use crate::explain::reason::StorageRefusal;
 use crate::model::input::{
     Attach, CapacityFacts, ClaimFacts, ClaimKey, ClaimTemplate, Disk, DiskKind, DriverFacts,
-    NodeFacts, Operator, PodVolumes, Requirement, StorageClassFacts, Text, VolumeFacts,
+    NodeFacts, NodeSelector, Operator, PodVolumes, Requirement, StorageClassFacts, Text,
+    VolumeFacts,
 };
 use crate::rules::selector::{node_matches, selects};
 
@@ -364,10 +365,15 @@ fn is_of_one_node(volume: &VolumeFacts) -> bool {
     matches!(&nodes.terms[..], [term] if term.labels.iter().any(names_one))
 }
 
-/// Whether a volume can be used on a node.
-pub fn reaches(node: &NodeFacts, volume: &VolumeFacts) -> bool {
+/// Whether a volume says of itself that it can be used on a node.
+pub(super) fn reaches(node: &NodeFacts, volume: &VolumeFacts) -> bool {
+    is_among(node, volume.nodes.as_ref())
+}
+
+/// Whether a node is one of those that a volume names.
+pub(super) fn is_among(node: &NodeFacts, nodes: Option<&NodeSelector>) -> bool {
     // As kube-scheduler asks: with the labels of the node, not its name.
-    volume.nodes.as_ref().is_none_or(|nodes| node_matches(nodes, &node.labels, ""))
+    nodes.is_none_or(|nodes| node_matches(nodes, &node.labels, ""))
 }
 
 /// How a volume counts: by its driver, and by what.
@@ -399,6 +405,15 @@ impl Volumes {
         }
         let driver = self.class(&facts.class)?.driver.as_deref()?;
         Some((driver, Handle::Claim(key)))
+    }
+
+    /// Whether the driver that a claim counts under took the kind of its volume over.
+    pub fn is_migrated(&self, key: &ClaimKey) -> bool {
+        let Some(facts) = self.claim(key) else { return false };
+        if let Some(volume) = facts.volume.as_ref().and_then(|name| self.volume(name)) {
+            return volume.attach.as_ref().is_some_and(|attach| attach.migrated);
+        }
+        self.class(&facts.class).is_some_and(|class| class.driver != class.provisioner)
     }
 
     /// Volumes of a pod as drivers count them; those of claims, each with its claim, and others.

@@ -56,10 +56,10 @@ fn zone_of(node: &NodeFacts) -> [Option<Text>; 2] {
 
 impl Demand {
     /// Whether all volumes that claims are bound to can be used on a node.
-    pub fn reached_from(&self, node: &NodeFacts) -> Result<(), StorageRefusal> {
+    pub fn reached_from(&self, node: &NodeFacts, volumes: &Volumes) -> Result<(), StorageRefusal> {
         for wanted in &self.claims {
             match &wanted.need {
-                Need::Bound(volume) if !reaches(node, volume) => {
+                Need::Bound(volume) if !volumes.reaches_bound(node, volume) => {
                     let volume = volume.name.clone();
                     return Err(StorageRefusal::VolumeElsewhere { volume });
                 }
@@ -228,7 +228,7 @@ impl Volumes {
         if let Some(problem) = demand.problem {
             return Err(problem);
         }
-        demand.reached_from(node)?;
+        demand.reached_from(node, self)?;
         let choices = demand.on(node, self)?;
         self.restore(&choices);
         Ok(choices)

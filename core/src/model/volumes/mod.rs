@@ -14,7 +14,7 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::model::input::{
-    AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, DriverFacts, PodVolumes,
+    AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, DriverFacts, NodeFacts, PodVolumes,
     StorageClassFacts, StorageFact, Text, VolumeFacts,
 };
 
@@ -24,9 +24,10 @@ mod holdings;
 mod ways;
 
 use attachments::Attachments;
+use demand::{is_among, reaches};
 use holdings::NodeUse;
 
-pub use demand::{Counted, Demand, Handle, Need, Wanted, reaches};
+pub use demand::{Counted, Demand, Handle, Need, Wanted};
 pub use holdings::{Choice, Choices, Setting};
 
 /// All storage objects and their uses.
@@ -39,14 +40,23 @@ pub struct Volumes {
     /// By StorageClass.
     pools: BTreeMap<Text, Pool>,
     drivers: BTreeMap<Text, DriverFacts>,
-    /// By node and driver.
-    limits: BTreeMap<Text, BTreeMap<Text, i64>>,
+    /// By node.
+    served: BTreeMap<Text, Served>,
     capacities: BTreeMap<(Text, Text), Arc<CapacityFacts>>,
     attachments: Attachments,
     on_node: Vec<NodeUse>,
     clock: u64,
     /// When something changed last that concerns everybody.
     everybody: u64,
+}
+
+/// What drivers do for a node.
+#[derive(Debug, PartialEq)]
+struct Served {
+    /// By driver.
+    limits: BTreeMap<Text, i64>,
+    /// Plugins that they have taken over.
+    migrated: BTreeSet<Text>,
 }
 
 /// A claim that exists or is used.
@@ -136,13 +146,14 @@ impl Volumes {
                 let old = self.drivers.remove(&name);
                 self.concern_everybody(old.is_some())
             }
-            StorageFact::Limits { node, limits } => {
-                let changed = self.limits.get(&node) != Some(&limits);
-                self.limits.insert(node.clone(), limits);
+            StorageFact::Limits { node, limits, migrated } => {
+                let served = Served { limits, migrated };
+                let changed = self.served.get(&node) != Some(&served);
+                self.served.insert(node.clone(), served);
                 Concerned { named: Some(node), ..Concerned::if_new(changed) }
             }
             StorageFact::LimitsGone(node) => {
-                let changed = self.limits.remove(&node).is_some();
+                let changed = self.served.remove(&node).is_some();
                 Concerned { named: Some(node), ..Concerned::if_new(changed) }
             }
             StorageFact::Capacity(facts) => {
@@ -350,7 +361,21 @@ impl Volumes {
 
     /// Most volumes of each driver on a node; `None`: nobody says.
     pub fn limits(&self, node: &Text) -> Option<&BTreeMap<Text, i64>> {
-        self.limits.get(node)
+        self.served.get(node).map(|served| &served.limits)
+    }
+
+    /// Whether a node can use a volume that a claim is bound to: with the labels of its driver
+    /// where one has taken the volume's kind over. As in kube-scheduler nobody asks so of volumes
+    /// that claims could still take.
+    pub fn reaches_bound(&self, node: &NodeFacts, volume: &VolumeFacts) -> bool {
+        let taken_over = volume.taken_over.as_ref().filter(|it| {
+            let served = self.served.get(&node.name);
+            served.is_some_and(|served| served.migrated.contains(&it.plugin))
+        });
+        match taken_over {
+            Some(taken_over) => is_among(node, taken_over.nodes.as_ref()),
+            None => reaches(node, volume),
+        }
     }
 
     fn class(&self, name: &Text) -> Option<&Arc<StorageClassFacts>> {
@@ -372,8 +397,8 @@ fn called(volumes: &BTreeMap<Text, VolumeEntry>, name: &Text) -> Option<Text> {
 mod tests {
     use super::*;
     use crate::model::input::{
-        AccessModes, CapacityType, ClaimTemplate, ClaimUse, NodeFacts, NodeSelector,
-        NodeSelectorTerm, Operator, Requirement,
+        AccessModes, CapacityType, ClaimTemplate, ClaimUse, NodeSelector, NodeSelectorTerm,
+        Operator, Requirement, TakenOver,
     };
 
     const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -423,6 +448,7 @@ mod tests {
             available: true,
             deleting: false,
             attach: None,
+            taken_over: None,
         })
     }
 
@@ -488,6 +514,28 @@ mod tests {
         assert_eq!(named("a"), Some(vec!["a-1".to_owned(), "a-2".to_owned()]));
         assert_eq!(named("b"), Some(vec!["b-1".to_owned()]));
         assert_eq!(named("other"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn where_a_driver_has_taken_its_kind_over_a_volume_is_found_as_the_driver_says() {
+        let mut volumes = storage();
+        let of = |node: &str| match volume("old", node) {
+            StorageFact::Volume(facts) => facts,
+            other => panic!("{other:?}"),
+        };
+        let taken_over = TakenOver { plugin: "kubernetes.io/x".into(), nodes: of("b").nodes };
+        let old = VolumeFacts { taken_over: Some(Box::new(taken_over)), ..of("a") };
+        let reached = |all: &Volumes| ["a", "b"].map(|on| all.reaches_bound(&node(on), &old));
+        assert_eq!(reached(&volumes), [true, false], "no driver has it");
+        for on in ["a", "b"] {
+            let (limits, migrated) = (BTreeMap::new(), ["kubernetes.io/x".into()].into());
+            let says = StorageFact::Limits { node: on.into(), limits, migrated };
+            let concerned = volumes.apply(says);
+            assert!(concerned.changed && concerned.named.as_deref() == Some(on), "{concerned:?}");
+        }
+        assert_eq!(reached(&volumes), [false, true]);
+        volumes.apply(StorageFact::LimitsGone("a".into()));
+        assert_eq!(reached(&volumes), [true, true], "a node of which nothing is known");
     }
 
     #[test]

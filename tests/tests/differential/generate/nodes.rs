@@ -12,6 +12,8 @@ pub const ZONES: [&str; 3] = ["z1", "z2", "z3"];
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// The label of the region.
 pub const REGION: &str = "topology.kubernetes.io/region";
+/// The label in which a driver that took volumes over says the zone.
+const EBS_ZONE: &str = "topology.ebs.csi.aws.com/zone";
 /// The label that has a node's name.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -50,6 +52,9 @@ fn labels(seed: &mut Seed, theme: Theme, name: &str) -> Value {
     }
     if one_in(seed, 2) {
         labels[REGION] = json!(seed.pick(&["r1", "r2"]));
+    }
+    if labels[ZONE].is_string() && labels[REGION].is_string() {
+        labels[EBS_ZONE] = labels[ZONE].clone();
     }
     if one_in(seed, 2) {
         labels["rack"] = json!(seed.pick(&["a", "b"]));

@@ -13,6 +13,8 @@ const DISKS: &str = "disks.example.com";
 const CAPPED: &str = "capped.example.com";
 /// Whom disks of the oldest kind are counted for.
 const EBS: &str = "ebs.csi.aws.com";
+/// The label of the zone before that of today.
+const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 /// Says that the binding of a claim is complete.
 const COMPLETE: &str = "pv.kubernetes.io/bind-completed";
 /// Says which node a volume is made for.
@@ -357,7 +359,7 @@ fn of_some_kind(seed: &mut Seed, nodes: &[String], name: &str) -> Value {
     match seed.below(4) {
         0 | 1 => {
             let zones = *seed.pick(&["z1", "z2", "z1__z3"]);
-            let key = *seed.pick(&[ZONE, ZONE, "failure-domain.beta.kubernetes.io/zone"]);
+            let key = *seed.pick(&[ZONE, ZONE, OLD_ZONE]);
             volume["metadata"]["labels"][key] = json!(zones);
             if one_in(seed, 3) {
                 volume["metadata"]["labels"][REGION] = json!("r1");
@@ -367,6 +369,17 @@ fn of_some_kind(seed: &mut Seed, nodes: &[String], name: &str) -> Value {
         2 if one_in(seed, 2) => {
             volume["spec"]["awsElasticBlockStore"] =
                 json!({"volumeID": format!("aws://z1/vol-{name}")});
+            let key = *seed.pick(&[ZONE, OLD_ZONE]);
+            match seed.below(3) {
+                0 => volume["metadata"]["labels"][key] = json!("z1__z2"),
+                1 => {
+                    let zones = json!({"key": key, "operator": "In", "values": ["z1", "z2"]});
+                    let terms = json!([{"matchExpressions": [zones]}]);
+                    let required = json!({"nodeSelectorTerms": terms});
+                    volume["spec"]["nodeAffinity"] = json!({"required": required});
+                }
+                _ => {}
+            }
         }
         _ => volume["spec"]["csi"] = json!({"driver": DISKS, "volumeHandle": name}),
     }
