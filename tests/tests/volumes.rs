@@ -7,7 +7,7 @@ use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
     AccessModes, ClaimFacts, ClaimUse, Input, NodeFacts, OwnerFacts, PodFacts, PodPhase, PodShape,
-    PodVolumes, StorageFact, VolumeFacts,
+    PodVolumes, StorageFact, TakenOver, VolumeFacts,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput, VolumeSetting};
 use capstan_core::time::{Span, Time};
@@ -403,6 +403,33 @@ fn a_volume_that_the_node_cannot_use_sends_the_gang_back_to_where_it_is() {
     let left = selects(&again);
     assert_eq!(left.len(), 1, "one claim is bound by now");
     assert_ne!(left[0].1[0].claim, setting.claim);
+    engine.recount();
+}
+
+#[test]
+fn a_volume_of_a_kind_that_a_driver_took_over_is_of_use_where_the_driver_says() {
+    let mut engine = Engine::new();
+    let mut facts = made();
+    facts.extend(["a", "b"].map(|node| {
+        let (limits, migrated) = (Default::default(), [text("kubernetes.io/x")].into());
+        Input::Storage(StorageFact::Limits { node: text(node), limits, migrated })
+    }));
+    let first = engine.step(NOW, facts);
+    let mut facts = done(&first);
+    for (_, settings) in selects(&first) {
+        let setting = &settings[0];
+        let other = if &*setting.node == "a" { "b" } else { "a" };
+        let nodes = volume("any", &setting.node).nodes;
+        let taken_over = Some(Box::new(TakenOver { plugin: text("kubernetes.io/x"), nodes }));
+        let of = Some((setting.claim.clone(), Some(setting.uid.clone())));
+        let name = format!("of-{}", setting.claim.name);
+        let made = volume(&name, other);
+        facts.push(there(VolumeFacts { claim: of, available: false, taken_over, ..made }));
+        let of = claim(&setting.claim.name);
+        facts.push(is(ClaimFacts { volume: Some(text(name)), bound: true, ..of }));
+    }
+    let bound = engine.step(after(1), facts);
+    assert_eq!(binds(&bound).len(), 2);
     engine.recount();
 }
 

@@ -22,8 +22,8 @@ use super::sharing::Shared;
 use super::time;
 use crate::api::cluster_queue;
 use crate::api::storage::{
-    Attachment, Claim, ClaimSpec, Csi, CsiDriver, CsiNode, PodVolume, StorageCapacity, StorageClass,
-    Volume,
+    Attachment, Claim, ClaimSpec, Csi, CsiDriver, CsiNode, PodVolume, StorageCapacity,
+    StorageClass, Volume,
 };
 use crate::quantity::Quantity;
 
