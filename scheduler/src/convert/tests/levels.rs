@@ -8,6 +8,7 @@ use crate::read::Objects;
 
 const RACK: &str = "kueue.x-k8s.io/podset-required-topology: rack";
 const ZONE: &str = "kueue.x-k8s.io/podset-required-topology: zone";
+const ANYWHERE: &str = "kueue.x-k8s.io/podset-unconstrained-topology: 'true'";
 const OURS: &str = "capstan.sh/required-topology: rack";
 
 fn within(level: &str) -> Option<SetLevels> {
@@ -71,6 +72,15 @@ fn pod_sets_that_ask_for_different_levels_have_their_own() {
     // A template goes before the owner.
     let objects = torch(ZONE, "", RACK);
     assert_eq!(levels(&objects), [within("zone"), within("rack")]);
+    for (master, worker, want) in [
+        (ANYWHERE, "", [None, within("rack")]),
+        ("", ANYWHERE, [within("rack"), None]),
+        (ANYWHERE, ZONE, [None, within("zone")]),
+    ] {
+        let objects = torch(RACK, master, worker);
+        assert_eq!(levels(&objects), want, "{master} {worker}");
+        assert_eq!(*wish(&objects), each_its_own());
+    }
 }
 
 #[test]
