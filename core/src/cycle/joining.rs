@@ -44,7 +44,7 @@ use crate::model::workload::{Assignment, QueueRef};
 use crate::place::classes::Paying;
 use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::place::pod_sets;
+use crate::place::{levels, pod_sets};
 use crate::plan::{Outcome, State};
 use crate::quota::flavors::Mode;
 use crate::quota::money;
@@ -515,12 +515,16 @@ fn company_of(
     asks: &[Ask],
     topology: TopologyAsk,
 ) -> (Vec<(ShapeIdx, NodeIdx)>, Option<DomainIdx>) {
-    let of = |ask: &Ask| topology.of_class(txn.state(), ask.class);
     let anywhere = |asked: TopologyAsk| asked.required.is_none() && asked.slices.is_none();
+    if anywhere(topology) && !topology.own_levels {
+        return (Vec::new(), None);
+    }
+    let (peers, state) = (peers(txn.state(), workload), txn.state());
+    let of = |ask: &Ask| topology.beside(&state.room, &levels::members_of(state, [ask]), &peers);
     if anywhere(topology) && asks.iter().all(|ask| anywhere(of(ask))) {
         return (Vec::new(), None);
     }
-    let (peers, tree) = (peers(txn.state(), workload), &txn.state().room.tree);
+    let tree = &state.room.tree;
     let home = |ask: &Ask| {
         let near = match topology.per_set {
             true => pod_sets::peers_of(txn, ask, &peers),

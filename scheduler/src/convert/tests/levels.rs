@@ -105,10 +105,15 @@ fn what_is_asked_of_the_whole_gang_goes_before_what_its_sets_ask() {
 }
 
 #[test]
-fn pod_sets_of_one_name_have_the_levels_of_those_that_ask_for_any() {
-    let named = "kueue.x-k8s.io/podset-group-name: g";
-    let objects = torch("", named, &format!("{named}, {RACK}"));
+fn pod_sets_of_one_name_have_the_levels_of_most_pods_that_ask_for_any() {
+    let named = |level: &str| format!("kueue.x-k8s.io/podset-group-name: g{level}");
+    let and = |level: &str| named(&format!(", {level}"));
+    let objects = torch("", &named(""), &and(RACK));
     assert_eq!(levels(&objects), [within("rack"), within("rack")]);
+    let objects = torch("", &and(ZONE), &and(RACK));
+    assert_eq!(levels(&objects), [within("rack"), within("rack")], "three workers, one master");
+    let objects = torch("", &and(ZONE), &named(""));
+    assert_eq!(levels(&objects), [within("zone"), within("zone")]);
 }
 
 #[test]
