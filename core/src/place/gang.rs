@@ -545,7 +545,7 @@ fn candidates(
 }
 
 /// Whether nothing but prices counts for where members go.
-fn are_thrifty(txn: &Txn<'_>, asks: &[&Ask]) -> bool {
+pub(super) fn are_thrifty(txn: &Txn<'_>, asks: &[&Ask]) -> bool {
     let classes = &txn.state().classes;
     asks.iter().any(|ask| classes.class(ask.class).key.scoring.is_thrifty())
 }
