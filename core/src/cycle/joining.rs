@@ -32,6 +32,7 @@ use std::sync::Arc;
 use capstan_topology::{DomainIdx, NodeIdx};
 
 use crate::cycle::Round;
+use crate::cycle::of_roles::ROOM_TRIES_MAX;
 use crate::cycle::promised::{asks_with, peers};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
@@ -114,9 +115,18 @@ impl Engine {
         missing: usize,
     ) -> Room {
         let all: usize = groups.iter().map(Vec::len).sum();
-        if all <= missing {
-            let whole = all == missing;
-            return if whole { self.room_for(workload, &groups.concat(), true) } else { Err(None) };
+        if all < missing {
+            return Err(None);
+        }
+        if all == missing {
+            let first = self.room_for(workload, &groups.concat(), true);
+            let others = (missing as u32, ROOM_TRIES_MAX, true);
+            return first.or_else(|late| {
+                let found = self.with_others_of_roles(workload, others, |engine, members| {
+                    engine.room_for(workload, members, true).ok()
+                });
+                found.ok_or(late)
+            });
         }
         let shapes: Vec<ShapeIdx> =
             groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
