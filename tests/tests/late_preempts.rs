@@ -234,6 +234,31 @@ fn a_gang_that_is_stopped_gives_up_what_is_kept_for_its_members() {
     engine.recount();
 }
 
+/// Of four GPUs one is free, and kept with that of `low` for a member of two. Who needs two has the
+/// one that the gang gives up and the one that it runs on: nobody else has to leave.
+#[test]
+fn what_a_victim_claims_itself_comes_free_with_it() {
+    for queue in [None, Some("main")] {
+        let mut members = high_gang(2, 2, queue);
+        members[1].shape = shape(&[(GPU, 2)]);
+        let mut facts = one_queue(4);
+        facts.extend([gpu_node("n", 4), bound(&single("low", 1, queue, 0), "n")]);
+        facts.extend([bound(&single("other", 1, queue, 20), "n"), bound(&members[0], "n")]);
+        facts.push(Input::Pod(members[1].clone()));
+        let mut engine = Engine::new();
+        let asked = engine.step(NOW, facts);
+        assert_eq!((evicted(&asked), binds(&asked)), (vec!["low".to_owned()], vec![]));
+        let top = single("top", 2, queue, 100);
+        let output = engine.step(NOW, vec![Input::Pod(top)]);
+        assert_eq!(evicted(&output), ["g-0", "g-1"]);
+        engine.recount();
+        let gone = ["g-0", "g-1"].map(|name| Input::PodGone(text(name)));
+        let last = engine.step(NOW, gone.into());
+        assert_eq!(binds(&last), [("top".to_owned(), "n".to_owned())]);
+        engine.recount();
+    }
+}
+
 /// Nobody may be stopped in a queue that holds no more than its own, until it borrows.
 #[test]
 fn what_a_gang_lacks_is_looked_at_again_once_another_queue_borrows() {

@@ -118,6 +118,40 @@ fn a_gang_that_lost_a_role_is_below_its_minimum_whatever_else_runs() {
     engine.recount();
 }
 
+/// The first that stands in for a lost worker finds no place, the next one does; or it does once
+/// somebody has left.
+#[test]
+fn what_a_role_lacks_is_whoever_of_it_finds_a_place() {
+    for full in [false, true] {
+        let (mut engine, crew) = (engine(3), crew(2));
+        let output = fed(&mut engine, &crew);
+        done(&mut engine, &output, &crew);
+        let gone = Input::PodGone(text("g-a-worker-1"));
+        let mut low = gang("low", 1, None, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+        let mut low = low.remove(0);
+        low.priority = -1;
+        let taken = full.then(|| bound(&low, "n"));
+        engine.step(NOW, [gone].into_iter().chain(taken).collect());
+        let least = [("a-worker", 2), ("b-master", 1)];
+        let named = |name: &str, gpus: i64| {
+            let mut one = of_role("g", ("a-worker", 1, gpus), &least).remove(0);
+            (one.uid, one.name) = (text(name), text(name));
+            one
+        };
+        let small = named("g-a-worker-y", 1);
+        let output = fed(&mut engine, &[named("g-a-worker-x", 8), small.clone()]);
+        let leaves = if full { vec!["low-0".to_owned()] } else { Vec::new() };
+        assert_eq!((evicted(&output), names(&output).len()), (leaves, usize::from(!full)));
+        engine.recount();
+        let left = Input::PodGone(text("low-0"));
+        let output = if full { engine.step(NOW, vec![left]) } else { output };
+        assert_eq!(names(&output), ["g-a-worker-y"]);
+        done(&mut engine, &output, &[small]);
+        assert_eq!(view(&engine, "g").state, State::Running);
+        engine.recount();
+    }
+}
+
 #[test]
 fn gangs_with_other_minimums_of_the_same_pods_are_looked_at_apart() {
     let mut engine = engine(4);

@@ -204,14 +204,16 @@ struct Claimed {
 type Mark = (Checkpoint, Vec<(WorkloadIdx, Holding)>, Vec<NodeIdx>, String);
 
 impl Claimed {
-    /// Everybody who waits claims what a few of those leave who hold something.
+    /// Everybody who waits claims what a few of those leave who hold something; so do some of those
+    /// themselves, for more members.
     fn new(seed: u64, state: &mut ClusterState) -> Claimed {
         let mut seed = Seed::new(seed);
         let holds = |workload: &WorkloadIdx| state.placed(*workload).next().is_some();
         let all = state.workloads.iter().map(|(index, _)| index);
         let holders: Vec<WorkloadIdx> = all.filter(holds).collect();
         let waits = state.workloads.iter().filter(|(_, w)| w.state == State::Queued);
-        let claimants: Vec<WorkloadIdx> = waits.map(|(index, _)| index).collect();
+        let mut claimants: Vec<WorkloadIdx> = waits.map(|(index, _)| index).collect();
+        claimants.extend(holders.iter().copied().filter(|_| seed.below(4) == 0));
         for &claimant in claimants.iter().filter(|_| !holders.is_empty()) {
             let count = seed.between(1, 3);
             let victims: BTreeSet<WorkloadIdx> = (0..count).map(|_| *seed.pick(&holders)).collect();
@@ -219,10 +221,12 @@ impl Claimed {
             let members = state.workloads[claimant].members.clone();
             let goes = |pod: PodIdx| (pod, NodeIdx(seed.below(nodes) as u32));
             let members: Vec<(PodIdx, NodeIdx)> = members.into_iter().map(goes).collect();
-            let of = *seed.pick(&holders);
+            let joins = state.workloads[claimant].assignment.is_some();
+            let of = if joins { claimant } else { *seed.pick(&holders) };
             let assignment = assignment_like(state, of, claimant);
             let places = Places { members, ..Places::default() };
-            state.add_claim(claimant, assignment, places, victims.into_iter().collect());
+            let victims = victims.into_iter().filter(|victim| *victim != claimant);
+            state.add_claim(claimant, assignment, places, victims.collect());
         }
         state.recount();
         let (gone, kept, marks) = (Vec::new(), Vec::new(), Vec::new());

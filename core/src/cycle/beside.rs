@@ -331,8 +331,9 @@ impl Engine {
         shape: ShapeIdx,
         topology: TopologyAsk,
     ) -> (Vec<NodeIdx>, Option<(LevelIdx, DomainIdx)>) {
-        let topology = topology.of_set(&self.state.room, shape);
-        let company: Vec<NodeIdx> = peers(&self.state, workload)
+        let peers = peers(&self.state, workload);
+        let topology = topology.beside(&self.state.room, &[(shape, 1)], &peers);
+        let company: Vec<NodeIdx> = peers
             .into_iter()
             .filter(|(of, _)| !topology.per_set || pod_sets::alike(&self.state.room, *of, shape))
             .map(|(_, node)| node)

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use capstan_topology::{DomainIdx, NodeIdx};
 
 use crate::cycle::Round;
+use crate::cycle::of_roles::ROOM_TRIES_MAX;
 use crate::cycle::promised::{asks_with, peers};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
@@ -44,7 +45,7 @@ use crate::model::workload::{Assignment, QueueRef};
 use crate::place::classes::Paying;
 use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::place::pod_sets;
+use crate::place::{levels, pod_sets};
 use crate::plan::{Outcome, State};
 use crate::quota::flavors::Mode;
 use crate::quota::money;
@@ -114,9 +115,18 @@ impl Engine {
         missing: usize,
     ) -> Room {
         let all: usize = groups.iter().map(Vec::len).sum();
-        if all <= missing {
-            let whole = all == missing;
-            return if whole { self.room_for(workload, &groups.concat(), true) } else { Err(None) };
+        if all < missing {
+            return Err(None);
+        }
+        if all == missing {
+            let first = self.room_for(workload, &groups.concat(), true);
+            let others = (missing as u32, ROOM_TRIES_MAX, true);
+            return first.or_else(|late| {
+                let found = self.with_others_of_roles(workload, others, |engine, members| {
+                    engine.room_for(workload, members, true).ok()
+                });
+                found.ok_or(late)
+            });
         }
         let shapes: Vec<ShapeIdx> =
             groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
@@ -515,12 +525,16 @@ fn company_of(
     asks: &[Ask],
     topology: TopologyAsk,
 ) -> (Vec<(ShapeIdx, NodeIdx)>, Option<DomainIdx>) {
-    let of = |ask: &Ask| topology.of_class(txn.state(), ask.class);
     let anywhere = |asked: TopologyAsk| asked.required.is_none() && asked.slices.is_none();
+    if anywhere(topology) && !topology.own_levels {
+        return (Vec::new(), None);
+    }
+    let (peers, state) = (peers(txn.state(), workload), txn.state());
+    let of = |ask: &Ask| topology.beside(&state.room, &levels::members_of(state, [ask]), &peers);
     if anywhere(topology) && asks.iter().all(|ask| anywhere(of(ask))) {
         return (Vec::new(), None);
     }
-    let (peers, tree) = (peers(txn.state(), workload), &txn.state().room.tree);
+    let tree = &state.room.tree;
     let home = |ask: &Ask| {
         let near = match topology.per_set {
             true => pod_sets::peers_of(txn, ask, &peers),

@@ -529,7 +529,9 @@ impl Attempt<'_> {
                 Verdict::Blocked
             }
             _ => {
-                if let Some(bound @ SearchBound::Victims(_)) = txn.ended(&need.asks) {
+                if let Some(bound @ (SearchBound::Victims(_) | SearchBound::Cleared(_))) =
+                    txn.ended(&need.asks)
+                {
                     choice.reason = choice.reason.take().map(|reason| reason.with_ended(bound));
                 }
                 Verdict::NoFit

@@ -12,11 +12,14 @@
 //! Phases: the members by role and shape are filled one after the other, each as far as it goes
 //! beside those before it and as its role and the others need, in the orders of
 //! [`elastic`](super::elastic). Then all choices of so many of each, one after the other, those who
-//! stand first most: which finds what members need that find places only together.
+//! stand first most: which finds what members need that find places only together. So a gang that
+//! lost members of a role is completed, too, by others of the role than those who stand first: all
+//! choices are looked at as things are, else some as if others left.
 //!
 //! Cost: nothing for gangs that fit, or of whose roles all look the same; for others at most
-//! [`TRIES_MAX`] nominations, rolled back, and what the search says then. Nothing survives a
-//! restart, nothing needs to.
+//! [`TRIES_MAX`] nominations, rolled back, and what the search says then; for members that join at
+//! most as many tries of places, and [`ROOM_TRIES_MAX`] searches for whom to stop. Nothing survives
+//! a restart, nothing needs to.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +34,9 @@ use crate::quota::flavors::SetDemand;
 
 /// Steps from one slot to the next of one search, for each try.
 const STEPS_MAX: u32 = 16 * TRIES_MAX;
+
+/// Choices of members that join for which it is looked whether others may leave.
+pub(super) const ROOM_TRIES_MAX: u32 = 16;
 
 /// One gang that does not begin with those who stand first.
 struct Search<'a> {
@@ -101,6 +107,37 @@ impl Engine {
                 whole
             }
         }
+    }
+}
+
+impl Engine {
+    /// What is found for others of its roles than those who stand first, of so many that a gang
+    /// which runs lacks: for the first such choice for which something is. Who they are is kept
+    /// then, if that is wanted.
+    pub(super) fn with_others_of_roles<T>(
+        &mut self,
+        workload: WorkloadIdx,
+        (missing, tries, keep): (u32, u32, bool),
+        mut look: impl FnMut(&mut Engine, &[PodIdx]) -> Option<T>,
+    ) -> Option<T> {
+        let choices = self.state.choices(workload).filter(|choices| choices.all == missing)?;
+        let keeps = self.state.workloads[workload].keeps();
+        let mut members = choices.slots.iter().flat_map(|slot| &slot.members);
+        // Those that an owner has still to make have places of their own.
+        if !keeps && members.any(|pod| self.state.pods[*pod].kept()) {
+            return None;
+        }
+        for counts in choices.first(tries as usize) {
+            let before = self.state.begin_without(workload, &choices.others(&counts));
+            let found = look(self, &choices.members(&counts));
+            if found.is_none() || !keep {
+                self.state.begin_without(workload, &before);
+            }
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
     }
 }
 
@@ -239,6 +276,35 @@ impl Choices {
         }
         of_shapes.sort_unstable();
         of_shapes
+    }
+
+    /// So many choices at most, those who stand first most; of those that look alike the first.
+    fn first(&self, most: usize) -> Vec<Vec<u32>> {
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut steps = STEPS_MAX;
+        let mut open: Vec<Vec<u32>> = vec![Vec::new()];
+        while let Some(begun) = open.pop().filter(|_| found.len() < most && steps > 0) {
+            steps -= 1;
+            let at = begun.len();
+            if at == self.slots.len() {
+                let whole = begun.iter().sum::<u32>() == self.all;
+                if whole && seen.insert(self.of_shapes(&begun)) {
+                    found.push(begun);
+                }
+                continue;
+            }
+            let rest: Vec<usize> = (at + 1..self.slots.len()).collect();
+            let (low, high) = self.range(&begun, at, &rest);
+            // The last one is taken up first.
+            open.extend((low..=high).map(|count| [&begun[..], &[count]].concat()));
+        }
+        found
+    }
+
+    /// Who begins, in order.
+    fn members(&self, counts: &[u32]) -> Vec<PodIdx> {
+        let slots = self.slots.iter().zip(counts);
+        slots.flat_map(|(slot, count)| slot.members[..*count as usize].iter().copied()).collect()
     }
 
     /// Who does not begin, of those who could.

@@ -304,7 +304,15 @@ impl Engine {
         let limits: Vec<u32> = groups.iter().map(|group| group.len() as u32).collect();
         if limits.iter().sum::<u32>() == missing {
             // Nobody can be left out, and parts of a slice may fit nowhere where the whole does.
-            return self.place_members(workload, &groups.concat(), keep);
+            if self.place_members(workload, &groups.concat(), keep) {
+                return true;
+            }
+            // But others of their roles may be there, who stand behind them.
+            let others = (missing, elastic::TRIES_MAX, keep);
+            let joins = |engine: &mut Engine, members: &[PodIdx]| {
+                engine.place_members(workload, members, keep).then_some(())
+            };
+            return self.with_others_of_roles(workload, others, joins).is_some();
         }
         let mut tries = elastic::TRIES_MAX;
         let shapes: Vec<_> = groups.iter().map(|group| self.state.pods[group[0]].shape).collect();

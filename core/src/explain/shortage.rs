@@ -60,6 +60,8 @@ pub enum SearchBound {
     Members(u32),
     /// After so many were taken for gone who may be preempted.
     Victims(u32),
+    /// After so many domains in which somebody may be preempted.
+    Cleared(u32),
     /// After so many choices of members that start, or of their flavors.
     Choices(u32),
 }

@@ -215,6 +215,11 @@ impl Claims {
         self.by_workload.values().flat_map(|claim| claim.quota.iter().copied())
     }
 
+    /// What the claim of a workload counts in the quota tree now.
+    pub fn quota_of(&self, workload: WorkloadIdx) -> &[(QueueIdx, FrIdx, i64)] {
+        self.by_workload.get(&workload).map_or(&[][..], |claim| &claim.quota)
+    }
+
     /// Host ports that count, each with its node.
     pub fn ports(&self) -> impl Iterator<Item = (NodeIdx, &[HostPort])> {
         let all = self.by_workload.values().flat_map(|claim| &claim.ports);

@@ -63,8 +63,8 @@ enum Undo {
     Restored(WorkloadIdx),
     /// A workload's assignment was something else.
     Assignment(WorkloadIdx, Option<Arc<Assignment>>),
-    /// What a workload claims counted.
-    Released(WorkloadIdx),
+    /// What a workload claims counts no more (true), or again (false).
+    Released(WorkloadIdx, bool),
     /// A victim left (true), or came back (false).
     Left(WorkloadIdx, bool),
 }
@@ -287,11 +287,11 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// What a workload claims counts no more, amounts apart, which whoever calls takes away. Never
-    /// kept.
-    pub(super) fn release(&mut self, workload: WorkloadIdx) {
-        self.state.change_released(workload, true);
-        self.log.push(Undo::Released(workload));
+    /// What a workload claims counts no more, or again, amounts apart, which whoever calls takes
+    /// away or adds. Never kept.
+    pub(super) fn release(&mut self, workload: WorkloadIdx, released: bool) {
+        self.state.change_released(workload, released);
+        self.log.push(Undo::Released(workload, released));
     }
 
     /// Claims draw nothing from a victim that has left, or draw on it again; whether that is new.
@@ -507,7 +507,7 @@ impl ClusterState {
             Undo::Assignment(workload, assignment) => {
                 self.set_assignment(workload, assignment);
             }
-            Undo::Released(workload) => self.change_released(workload, false),
+            Undo::Released(workload, released) => self.change_released(workload, !released),
             Undo::Left(victim, left) => _ = self.change_left(victim, !left),
         }
     }

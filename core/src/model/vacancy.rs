@@ -242,4 +242,6 @@ pub struct Holding {
     pub vacancies: Charges,
     /// Whether claims drew on it until then.
     pub(super) drawn_on: bool,
+    /// Whether it claimed room for members that join it until then.
+    pub(super) claimed: bool,
 }

@@ -29,7 +29,7 @@ use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found, Place};
 pub use crate::place::levels::TopologyAsk;
-use crate::place::{at_once, common_claims, pod_sets, search, slices, turns, ways};
+use crate::place::{at_once, common_claims, levels, pod_sets, search, slices, turns, ways};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +158,8 @@ pub fn place_beside(
     let placed = if topology.per_set {
         pod_sets::sets(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
             let own = pod_sets::peers_of(txn, set[0], peers);
-            let topology = topology.of_class(txn.state(), set[0].class);
+            let joining = levels::members_of(txn.state(), set.iter().copied());
+            let topology = topology.beside(&txn.state().room, &joining, peers);
             let set: Vec<Ask> = set.into_iter().cloned().collect();
             match topology.slices {
                 Some(of) => slices::place_beside(txn, &set, topology, of, peers),
@@ -544,7 +545,7 @@ fn candidates(
 }
 
 /// Whether nothing but prices counts for where members go.
-fn are_thrifty(txn: &Txn<'_>, asks: &[&Ask]) -> bool {
+pub(super) fn are_thrifty(txn: &Txn<'_>, asks: &[&Ask]) -> bool {
     let classes = &txn.state().classes;
     asks.iter().any(|ask| classes.class(ask.class).key.scoring.is_thrifty())
 }

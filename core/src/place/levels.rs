@@ -4,6 +4,7 @@
 use capstan_topology::{LevelIdx, NodeIdx};
 
 use super::gang::Ask;
+use super::pod_sets;
 use super::slices::Slices;
 use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::input::{SliceWish, Text};
@@ -80,12 +81,56 @@ impl TopologyAsk {
     /// The same for asks that are of one pod set; of several it is what holds for all.
     pub fn of_asks(self, state: &ClusterState, asks: &[Ask]) -> TopologyAsk {
         match asks {
-            [first, rest @ ..] if rest.is_empty() || !self.per_set => {
-                self.of_class(state, first.class)
-            }
-            _ => self,
+            [] => self,
+            [only] => self.of_class(state, only.class),
+            _ if self.per_set => self,
+            _ => self.of_members(&state.room, &members_of(state, asks)),
         }
     }
+
+    /// What holds for members of one pod set: so many of each shape. Where sets of one group name
+    /// ask for different levels, those of most members hold, as in Kueue, and of as many the first;
+    /// who asks for none has no say.
+    pub fn of_members(self, room: &Room, members: &[(ShapeIdx, usize)]) -> TopologyAsk {
+        if !self.own_levels {
+            return self;
+        }
+        let levels = |shape: ShapeIdx| room.shape(shape).facts.levels.as_ref();
+        let mut asked: Vec<(ShapeIdx, usize)> = Vec::new();
+        for &(shape, count) in members.iter().filter(|(shape, _)| levels(*shape).is_some()) {
+            match asked.iter_mut().find(|(known, _)| levels(*known) == levels(shape)) {
+                Some((_, sum)) => *sum += count,
+                None => asked.push((shape, count)),
+            }
+        }
+        let most = asked.iter().rev().max_by_key(|(_, count)| *count);
+        most.map_or(self, |(shape, _)| self.of_set(room, *shape))
+    }
+
+    /// What holds for members of one pod set that join a gang which runs: for them and for those of
+    /// their set who have places. It is theirs for good, whoever of them is looked at.
+    pub fn beside(
+        self,
+        room: &Room,
+        joining: &[(ShapeIdx, usize)],
+        peers: &[(ShapeIdx, NodeIdx)],
+    ) -> TopologyAsk {
+        let mut members = joining.to_vec();
+        if let Some((first, _)) = joining.first().filter(|_| self.own_levels && self.mixed) {
+            let own = peers.iter().filter(|(of, _)| pod_sets::alike(room, *of, *first));
+            members.extend(own.map(|(of, _)| (*of, 1)));
+        }
+        TopologyAsk { own_levels: false, ..self.of_members(room, &members) }
+    }
+}
+
+/// How many members of each shape asks have.
+pub fn members_of<'a>(
+    state: &ClusterState,
+    asks: impl IntoIterator<Item = &'a Ask>,
+) -> Vec<(ShapeIdx, usize)> {
+    let of = |ask: &Ask| (state.classes.class(ask.class).key.shape, ask.pods.len());
+    asks.into_iter().map(of).collect()
 }
 
 /// How close together a placement is, 0..=1000: 1000 on one node, less for each level up, 0 when
@@ -209,6 +254,23 @@ mod tests {
             assert_eq!(own.slices, Some(slices).filter(|_| counts), "{level}");
         }
         assert!(zone.is_some() && zone < rack.required, "outermost first");
+    }
+
+    #[test]
+    fn sets_of_one_name_have_the_levels_of_most_of_their_members() {
+        let mut state = state(&[("a", 3)]);
+        let levels = [Some(within(RACK)), Some(preferring(RACK)), None];
+        let [within, near, none] = levels.map(|own| state.room.intern_shape(&asking(own)));
+        let of = |members: &[(ShapeIdx, usize)]| EACH.of_members(&state.room, members);
+        let [rack, preferred] = [within, near].map(|shape| EACH.of_set(&state.room, shape));
+        assert_eq!(of(&[(near, 1), (within, 2)]), rack);
+        assert_eq!(of(&[(within, 1), (near, 2)]), preferred);
+        assert_eq!(of(&[(within, 1), (near, 1)]), rack, "the first of equals");
+        assert_eq!(of(&[(near, 1), (within, 1)]), preferred, "the first of equals");
+        assert_eq!(of(&[(none, 9), (within, 1)]), rack, "who asks for none has no say");
+        assert_eq!([of(&[(none, 9)]), of(&[])], [EACH; 2]);
+        let whole = TopologyAsk { own_levels: false, ..EACH };
+        assert_eq!(whole.of_members(&state.room, &[(within, 1)]), whole);
     }
 
     #[test]

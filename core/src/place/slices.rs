@@ -8,7 +8,8 @@
 //!
 //! Wanted: whoever fits is found (for members that do not depend on each other), in few domains
 //! that are close together, within the required level of the whole gang if there is one. A slice
-//! that lost members gets them back where the others of it are.
+//! that lost members gets them back where the others of it are. Where nothing but prices counts,
+//! since others are too dear, slices go to the cheapest domains instead.
 //!
 //! Phases: outer domains, the innermost first, that have slots for all slices of each set by
 //! itself; in each the sets one after the other, in several orders; a set's slices go to the fewest
@@ -114,7 +115,7 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, of: Slices)
 }
 
 /// Outer domains that have slots for the slices of each set by itself, the innermost and tightest
-/// first.
+/// first; of one level the cheapest first where nothing but that counts.
 fn outer_domains(
     txn: &mut Txn<'_>,
     sets: &[Vec<&Ask>],
@@ -123,6 +124,7 @@ fn outer_domains(
 ) -> Vec<DomainIdx> {
     let asks = || sets.iter().flatten();
     asks().for_each(|ask| txn.fresh(ask.class));
+    let thrifty = gang::are_thrifty(txn, &sets.concat());
     let state = txn.state();
     let tree = &state.room.tree;
     let within = |outer: DomainIdx| {
@@ -145,7 +147,11 @@ fn outer_domains(
     for level in levels(tree.levels(), topology, of).rev() {
         let domains = tree.domains_at(level).iter().copied();
         let mut here: Vec<DomainIdx> = domains.filter(holds).collect();
-        here.sort_by_key(|outer| (slots(*outer), *outer));
+        if thrifty {
+            here.sort_by_cached_key(|outer| (Reverse(worth_in(state, sets, of, *outer)), *outer));
+        } else {
+            here.sort_by_key(|outer| (slots(*outer), *outer));
+        }
         here.truncate(TRIES_MAX);
         found.extend(here);
     }
@@ -153,6 +159,26 @@ fn outer_domains(
         found.push(tree.root());
     }
     found
+}
+
+/// What the places are worth that sets would have in an outer domain.
+fn worth_in(state: &ClusterState, sets: &[Vec<&Ask>], of: Slices, outer: DomainIdx) -> u64 {
+    let tree = &state.room.tree;
+    let worth = |ask: &Ask, domain: DomainIdx, members: u32| -> u64 {
+        state.classes.fit(ask.class).worth(tree, domain, members)
+    };
+    let of_set = |set: &Vec<&Ask>| -> u64 {
+        let all = |ask: &Ask| ask.pods.len() as u32;
+        match set.as_slice() {
+            [ask] => {
+                let shares = shares(state, ask.class, all(ask), of, outer).unwrap_or_default();
+                let part = |(domain, taken): &(DomainIdx, u64)| worth(ask, *domain, *taken as u32);
+                shares.iter().map(part).sum()
+            }
+            mixed => mixed.iter().map(|ask| worth(ask, outer, all(ask))).sum(),
+        }
+    };
+    sets.iter().map(of_set).sum()
 }
 
 /// Levels of outer domains, outermost first: from the required one to that of the slices; where
@@ -202,7 +228,7 @@ fn fill_shares(
 }
 
 /// Places a set whose members have several shapes: slices in the order of members, each in the
-/// tightest inner domain that takes it.
+/// tightest inner domain that takes it; in the cheapest where nothing but that counts.
 fn place_mixed(
     txn: &mut Txn<'_>,
     set: &[&Ask],
@@ -211,6 +237,7 @@ fn place_mixed(
     step_by_step: bool,
 ) -> bool {
     let slices = cut(txn, set, of);
+    let thrifty = gang::are_thrifty(txn, set);
     let place = |txn: &mut Txn<'_>, slice: &[Ask]| {
         let asks: Vec<&Ask> = slice.iter().collect();
         asks.iter().for_each(|ask| txn.fresh(ask.class));
@@ -219,7 +246,15 @@ fn place_mixed(
         let holds = |ask: &&Ask, domain| slots(ask, domain) >= ask.pods.len() as u64;
         let mut domains: Vec<DomainIdx> = inner_domains(state, of, outer).collect();
         domains.retain(|domain| asks.iter().all(|ask| holds(ask, *domain)));
-        domains.sort_by_key(|domain| (asks.iter().map(|ask| slots(ask, *domain)).min(), *domain));
+        let spare = |domain: DomainIdx| asks.iter().map(|ask| slots(ask, domain)).min();
+        domains.sort_by_cached_key(|domain| {
+            let worth = |ask: &&Ask| {
+                let index = state.classes.fit(ask.class);
+                index.worth(&state.room.tree, *domain, ask.pods.len() as u32)
+            };
+            let worth: u64 = if thrifty { asks.iter().map(worth).sum() } else { 0 };
+            (Reverse(worth), spare(*domain), *domain)
+        });
         domains.truncate(TRIES_MAX);
         domains.into_iter().any(|domain| gang::try_domain(txn, &asks, domain, step_by_step))
     };
@@ -302,7 +337,33 @@ fn shares(
 ) -> Option<Vec<(DomainIdx, u64)>> {
     let size = u64::from(of.size);
     let mut all = inner(state, class, of, outer);
-    let (mut wanted, rest) = (u64::from(count) / size, u64::from(count) % size);
+    let (wanted, rest) = (u64::from(count) / size, u64::from(count) % size);
+    let thrifty = state.classes.class(class).key.scoring.is_thrifty();
+    let gain = |share: &Share, more: u64| match thrifty {
+        true => more_worth(state, class, share, more),
+        false => 0,
+    };
+    match thrifty {
+        true => take_worthiest(&mut all, (wanted, size), &gain)?,
+        false => take_fewest(&mut all, (wanted, size))?,
+    }
+    if rest > 0 {
+        // Beside the others if it can be, and there where least is left.
+        let holds = all.iter_mut().filter(|share| share.slots - share.taken >= rest);
+        let share = holds.min_by_key(|it| {
+            (Reverse(gain(it, rest)), it.taken == 0, it.slots - it.taken, it.domain)
+        })?;
+        share.taken += rest;
+    }
+    let taken = all.into_iter().filter(|share| share.taken > 0);
+    let mut taken: Vec<_> = taken.map(|share| (share.domain, share.taken)).collect();
+    // Members go there in their order, and what is left over are the last ones.
+    taken.sort_by_key(|(_, count)| !count.is_multiple_of(size));
+    Some(taken)
+}
+
+/// Takes so many whole slices from the fewest domains; `None`: there are not so many.
+fn take_fewest(all: &mut [Share], (mut wanted, size): (u64, u64)) -> Option<()> {
     while wanted > 0 {
         // The tightest that takes all that is left, else the one that takes most.
         let enough = all.iter_mut().filter(|share| share.whole(size) >= wanted);
@@ -317,17 +378,38 @@ fn shares(
         share.taken += slices * size;
         wanted -= slices;
     }
-    if rest > 0 {
-        // Beside the others if it can be, and there where least is left.
-        let holds = all.iter_mut().filter(|share| share.slots - share.taken >= rest);
-        let share = holds.min_by_key(|it| (it.taken == 0, it.slots - it.taken, it.domain))?;
-        share.taken += rest;
+    Some(())
+}
+
+/// Takes so many whole slices where each more is worth most, since the next of a domain is worth no
+/// more than the one before; of equals where others go, and as from the fewest. `None`: there are
+/// not so many.
+fn take_worthiest(
+    all: &mut [Share],
+    (wanted, size): (u64, u64),
+    gain: &impl Fn(&Share, u64) -> u64,
+) -> Option<()> {
+    let next = |share: &Share| (share.whole(size) > 0).then(|| gain(share, size));
+    let mut worth: Vec<Option<u64>> = all.iter().map(next).collect();
+    for left in (1..=wanted).rev() {
+        let rank = |at: &usize| {
+            let (share, enough) = (&all[*at], all[*at].whole(size) >= left);
+            let free = share.slots - share.taken;
+            let tight = if enough { u64::MAX - free } else { free };
+            (worth[*at], share.taken > 0, enough, tight, Reverse(share.domain))
+        };
+        let best = (0..all.len()).max_by_key(rank).filter(|at| worth[*at].is_some())?;
+        all[best].taken += size;
+        worth[best] = next(&all[best]);
     }
-    let taken = all.into_iter().filter(|share| share.taken > 0);
-    let mut taken: Vec<_> = taken.map(|share| (share.domain, share.taken)).collect();
-    // Members go there in their order, and what is left over are the last ones.
-    taken.sort_by_key(|(_, count)| !count.is_multiple_of(size));
-    Some(taken)
+    Some(())
+}
+
+/// What so many members more are worth in a domain.
+fn more_worth(state: &ClusterState, class: ClassIdx, share: &Share, more: u64) -> u64 {
+    let (index, tree) = (state.classes.fit(class), &state.room.tree);
+    let worth = |members: u64| index.worth(tree, share.domain, members as u32);
+    worth(share.taken + more) - worth(share.taken)
 }
 
 /// Places more members of a gang that runs (`peers`: shape and node of those): into slices that

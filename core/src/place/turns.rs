@@ -20,7 +20,7 @@ use capstan_topology::DomainIdx;
 use super::coupled::{self, Confines, Count, Found, Part, Place};
 use super::gang::{self, Ask, TopologyAsk};
 use super::slices::{self, Slices};
-use super::{common_claims, pod_sets, ways};
+use super::{common_claims, levels, pod_sets, ways};
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::txn::Txn;
 
@@ -42,8 +42,11 @@ pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> b
         return false;
     }
     let sets = pod_sets::sets(txn, asks.iter(), topology.mixed);
-    let asked: Vec<TopologyAsk> =
-        sets.iter().map(|set| topology.of_class(txn.state(), set[0].class)).collect();
+    let of_set = |set: &Vec<&Ask>| {
+        let members = levels::members_of(txn.state(), set.iter().copied());
+        topology.of_members(&txn.state().room, &members)
+    };
+    let asked: Vec<TopologyAsk> = sets.iter().map(of_set).collect();
     let (asks, parts): (Vec<Ask>, Vec<Part>) = parts(txn, &sets, &asked).into_iter().unzip();
     let slices: Vec<Option<Slices>> = parts.iter().map(|part| asked[part.set].slices).collect();
     let confines = Confines::new(parts, &asked);

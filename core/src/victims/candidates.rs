@@ -350,10 +350,12 @@ pub(super) fn node_of(state: &ClusterState, workload: WorkloadIdx) -> Option<Quo
     state.quota.queue(assignment.queue?).node
 }
 
-/// What a workload holds of a flavor and resource of quota.
+/// What a workload holds of a flavor and resource of quota, and claims beside it.
 pub(super) fn held(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     let charges = state.placed(workload).flat_map(|pod| state.charges_of(pod));
     let charges = charges.chain(state.kept_for(workload).iter().copied());
+    let claimed = state.claims.quota_of(workload).iter().copied();
+    let charges = charges.chain(claimed.filter(|(.., amount)| *amount > 0));
     resources::total(charges.filter(|(_, fr, _)| *fr == of).map(|(.., amount)| amount))
 }
 

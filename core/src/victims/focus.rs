@@ -93,7 +93,7 @@ impl Search<'_> {
         attempt: Attempt,
     ) -> Result<Removed<'c>, Option<SearchBound>> {
         let start = txn.checkpoint();
-        let scopes = self.scopes(txn, list);
+        let (scopes, cut) = self.scopes(txn, list);
         let Some(&scope) = scopes.first() else { return Err(None) };
         let mut focus = Focus {
             search: self,
@@ -121,22 +121,25 @@ impl Search<'_> {
             }
             focus.undo(txn, start, 0);
             if focus.removals == 0 {
+                focus.ended = true;
                 break;
             }
         }
-        Err(focus.ended.then_some(SearchBound::Victims(REMOVALS_MAX)))
+        let cut = cut.then_some(SearchBound::Cleared(DOMAINS_MAX as u32));
+        Err(focus.ended.then_some(SearchBound::Victims(REMOVALS_MAX)).or(cut))
     }
 
     /// Where all members must come together and somebody may leave, the roomiest first; where each
-    /// of several pod sets may have a domain of its own, anywhere before that.
-    fn scopes(&self, txn: &mut Txn<'_>, list: &[Candidate]) -> Vec<DomainIdx> {
+    /// of several pod sets may have a domain of its own, anywhere before that. Whether there are
+    /// more of them than are looked at.
+    fn scopes(&self, txn: &mut Txn<'_>, list: &[Candidate]) -> (Vec<DomainIdx>, bool) {
         if let Some(home) = self.need.home {
-            return vec![home];
+            return (vec![home], false);
         }
         self.need.asks.iter().for_each(|(class, _)| txn.fresh(*class));
         let state = txn.state();
         let tree = &state.room.tree;
-        let Some(level) = self.confined(state).required else { return vec![tree.root()] };
+        let Some(level) = self.confined(state).required else { return (vec![tree.root()], false) };
         let leave = list.iter().filter(|it| it.room).flat_map(|it| state.placed(it.workload));
         let positions = leave.filter_map(|pod| tree.position(state.pods[pod].place?));
         let there: BTreeSet<DomainIdx> =
@@ -147,12 +150,13 @@ impl Search<'_> {
             let slots: u64 = classes.map(|index| index.slots(*domain)).sum();
             (std::cmp::Reverse(slots), tree.domain(*domain).start)
         });
+        let cut = domains.len() > DOMAINS_MAX;
         domains.truncate(DOMAINS_MAX);
         if self.need.topology.per_set {
             let at = if self.goes_together(state) { domains.len() } else { 0 };
             domains.insert(at, tree.root());
         }
-        domains
+        (domains, cut)
     }
 
     /// What is asked of topology: where pod sets have levels of their own, what the first of them

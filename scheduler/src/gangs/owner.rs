@@ -146,15 +146,16 @@ impl<'a> Gang<'a> {
             && !wishes::is_of_whole(&topology(&roles[0], owners))
     }
 
-    /// Levels and slices of a role's pod set by itself: of sets that have a name together those of
-    /// the first that asks for any.
+    /// Levels and slices of a role's pod set by itself: of sets that have a name together, and ask
+    /// for any, those of the one with most pods, as in Kueue; the first of equals.
     fn levels(&self, role: &Role, owners: &[&Marks]) -> SetLevels {
         let of = |role: &Role| wishes::of_set(&with(role, owners), &mut Vec::new());
         let named = |role: &Role| wishes::set_group(&with(role, owners));
         let Some(name) = named(role) else { return of(role) };
         let together = |role: &&Role| named(role).as_ref() == Some(&name);
-        let mut levels = self.of.says.roles.iter().filter(together).map(of);
-        levels.find(|levels| *levels != SetLevels::default()).unwrap_or_default()
+        let sets = self.of.says.roles.iter().filter(together).map(|role| (role.count(), of(role)));
+        let asking = sets.rev().filter(|(_, levels)| *levels != SetLevels::default());
+        asking.max_by_key(|(pods, _)| *pods).map(|(_, levels)| levels).unwrap_or_default()
     }
 
     /// Owners of its pods, as far as those are owners of all of them: itself, then its owners.

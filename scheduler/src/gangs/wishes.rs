@@ -107,9 +107,10 @@ pub fn per_pod_set(chain: &[&Marks]) -> bool {
 const OURS: [&str; 4] =
     [keys::REQUIRED_TOPOLOGY, keys::PREFERRED_TOPOLOGY, keys::SLICE_TOPOLOGY, keys::SLICE_SIZE];
 /// Kueue's.
-const KUEUES: [&str; 4] = [
+const KUEUES: [&str; 5] = [
     keys::KUEUE_REQUIRED_TOPOLOGY,
     keys::KUEUE_PREFERRED_TOPOLOGY,
+    keys::KUEUE_UNCONSTRAINED_TOPOLOGY,
     keys::KUEUE_SLICE_TOPOLOGY,
     keys::KUEUE_SLICE_SIZE,
 ];
@@ -144,6 +145,7 @@ pub fn topology(chain: &[&Marks], ignored: &mut Vec<Text>) -> TopologyWish {
         per_pod_set: false,
     };
     if ours != TopologyWish::default() {
+        ignored.extend(lifted_in_vain(chain));
         return ours;
     }
     let kueues = of_set(chain, ignored);
@@ -154,11 +156,39 @@ pub fn topology(chain: &[&Marks], ignored: &mut Vec<Text>) -> TopologyWish {
 
 /// What is asked for a pod set by itself, where nothing is asked of the whole gang.
 pub fn of_set(chain: &[&Marks], ignored: &mut Vec<Text>) -> SetLevels {
+    let near = not_lifted(chain, ignored);
     SetLevels {
-        required: level(chain, keys::KUEUE_REQUIRED_TOPOLOGY),
-        preferred: level(chain, keys::KUEUE_PREFERRED_TOPOLOGY),
+        required: level(near, keys::KUEUE_REQUIRED_TOPOLOGY),
+        preferred: level(near, keys::KUEUE_PREFERRED_TOPOLOGY),
         slices: slices(chain, (keys::KUEUE_SLICE_TOPOLOGY, keys::KUEUE_SLICE_SIZE), ignored),
     }
+}
+
+/// Objects whose levels hold for a pod set: who says that it may go anywhere lifts what is said
+/// above. Its own levels go before that, as in Kueue, which takes one of the three from an object.
+fn not_lifted<'a>(chain: &'a [&'a Marks], ignored: &mut Vec<Text>) -> &'a [&'a Marks] {
+    let key = keys::KUEUE_UNCONSTRAINED_TOPOLOGY;
+    let mut said = chain.iter().enumerate();
+    let said = said.find_map(|(at, marks)| Some((at, marks.annotations.get(key)?)));
+    let Some((at, text)) = said else { return chain };
+    match text.trim() {
+        "1" | "t" | "T" | "true" | "True" | "TRUE" => &chain[..=at],
+        "0" | "f" | "F" | "false" | "False" | "FALSE" => chain,
+        _ => {
+            ignored.push(note::malformed(key, text, "true or false"));
+            chain
+        }
+    }
+}
+
+/// That a pod set may go anywhere, below who asks a level of the whole gang, which holds.
+fn lifted_in_vain(chain: &[&Marks]) -> Option<Text> {
+    let near = not_lifted(chain, &mut Vec::new());
+    let lifts = (keys::KUEUE_UNCONSTRAINED_TOPOLOGY, "true");
+    [keys::REQUIRED_TOPOLOGY, keys::PREFERRED_TOPOLOGY].into_iter().find_map(|key| {
+        let holds = level(chain, key).filter(|_| level(near, key).is_none())?;
+        Some(note::contradicted((key, &*holds), lifts))
+    })
 }
 
 /// Whether an object says something of topology for a pod set by itself.
@@ -308,6 +338,35 @@ mod tests {
         let wish = asked(&[&kueues, &ours]).0.wishes.topology;
         assert_eq!((wish.required, wish.preferred.as_deref()), (None, Some("zone")));
         assert_eq!(asked(&[]).0.wishes.topology, TopologyWish::default());
+    }
+
+    #[test]
+    fn who_may_go_anywhere_has_no_level_from_above() {
+        let key = "kueue.x-k8s.io/podset-unconstrained-topology";
+        let anywhere = |value: &str| annotations(&[(key, value)]);
+        let rack = annotations(&[("kueue.x-k8s.io/podset-required-topology", "rack")]);
+        let zone = annotations(&[("kueue.x-k8s.io/podset-preferred-topology", "zone")]);
+        let wish = |chain: &[&Marks]| {
+            let (read, ignored) = asked(chain);
+            (read.wishes.topology, ignored.len())
+        };
+        for value in ["true", " 1 ", "T"] {
+            assert_eq!(wish(&[&anywhere(value), &rack, &zone]), (TopologyWish::default(), 0));
+        }
+        for (value, said) in [("false", 0), ("yes", 1)] {
+            let (held, ignored) = wish(&[&anywhere(value), &rack]);
+            assert_eq!((held.required.as_deref(), ignored), (Some("rack"), said));
+        }
+        let (held, _) = wish(&[&rack, &anywhere("true"), &zone]);
+        assert_eq!((held.required.as_deref(), held.preferred), (Some("rack"), None));
+        // What is said of the whole gang holds, and that is told.
+        let ours = annotations(&[("capstan.sh/required-topology", "rack")]);
+        let (read, ignored) = asked(&[&anywhere("true"), &ours]);
+        let says = "capstan.sh/required-topology: \"rack\" counts, and not \"true\", as \
+                    kueue.x-k8s.io/podset-unconstrained-topology has it";
+        assert_eq!(read.wishes.topology.required.as_deref(), Some("rack"));
+        assert_eq!(ignored, [says.into()]);
+        assert_eq!(asked(&[&ours, &anywhere("true")]).1.len(), 0);
     }
 
     #[test]

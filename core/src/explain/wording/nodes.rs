@@ -165,6 +165,9 @@ pub(super) fn ended(bound: SearchBound) -> String {
         SearchBound::Victims(tried) => {
             format!("The search for whom to preempt ended after {tried} tries: there may be some")
         }
+        SearchBound::Cleared(tried) => {
+            format!("The search for whom to preempt ended after {tried} domains: there may be some")
+        }
         SearchBound::Choices(tried) => {
             format!("The search ended after {tried} choices of members and flavors: one may fit")
         }

@@ -443,6 +443,12 @@ fn where_the_search_ended_it_is_not_the_cluster_that_says_no() {
     let words = "The search for places ended after 16 tries: there may be some";
     assert!(reason.to_string().contains(&format!(" ({words})")), "{reason}");
     assert!(nodes::histogram(&short).ends_with(&format!("nvidia.com/gpu. {words}.")));
+    let uncleared = no_rack(None, 0).with_ended(SearchBound::Cleared(16)).to_string();
+    assert_eq!(
+        uncleared,
+        "no one rack holds 4 pods; none holds any (The search for whom to preempt ended after 16 \
+         domains: there may be some)"
+    );
     let large = no_rack(None, 0).with_ended(SearchBound::Nodes(256)).to_string();
     assert_eq!(
         large,

@@ -11,6 +11,9 @@
 //! - A claimant ends: all its victims leave first. From then on it draws nothing, so what it counts
 //!   is all that it wants, and no other claim draws more or less without it: that is taken away,
 //!   and the claim is released.
+//! - A victim leaves that itself claims room for members that join it, or comes back: its claim is
+//!   given up with it, while those whom it names are still there. What it wants is taken away, and
+//!   what all draw of those is told before and after, since others may draw more now.
 //!
 //! Both go back by the log, in reverse order. A recount reckons the same function anew, with what
 //! victims that have not left hold by then.
@@ -20,7 +23,7 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::model::claim::draw::Together;
-use crate::model::claim::keep_around;
+use crate::model::claim::{Amounts, keep_around};
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
@@ -69,17 +72,26 @@ impl Txn<'_> {
         }
     }
 
-    /// As if a victim were gone: its members leave, and claims that name it count its room.
-    /// Returns what it held.
+    /// As if a victim were gone: its members leave, claims that name it count its room, and what it
+    /// claims for members that join it is free. Returns what it held.
     pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Holding {
+        let held = self.take_away(victim);
+        Holding { claimed: self.give_up_claim(victim, true, true), ..held }
+    }
+
+    /// The same, but for what it claims.
+    fn take_away(&mut self, victim: WorkloadIdx) -> Holding {
         let (places, drawn_on) =
             self.keeping_claims(victim, |txn| (txn.take_places(victim), txn.leave(victim, true)));
-        Holding { places, vacancies: self.vacate(victim), drawn_on }
+        Holding { places, vacancies: self.vacate(victim), drawn_on, claimed: false }
     }
 
     /// Takes [`Txn::remove_workload`] back for one victim among several.
     pub fn return_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
         self.restore_vacancies(victim, &held.vacancies);
+        if held.claimed {
+            self.give_up_claim(victim, false, true);
+        }
         self.keeping_claims(victim, |txn| {
             held.places.iter().for_each(|(pod, node)| txn.place(*pod, *node));
             if held.drawn_on {
@@ -92,7 +104,7 @@ impl Txn<'_> {
     /// victims left before. Those of them that left already and began again stay where they are.
     /// Never kept.
     pub fn end_workload(&mut self, workload: WorkloadIdx) {
-        self.remove_workload(workload);
+        self.take_away(workload);
         let claims = &self.state().claims;
         let claim = claims.get(workload).filter(|_| !claims.released.contains(&workload));
         let Some(victims) = claim.map(|claim| claim.victims.clone()) else { return };
@@ -101,15 +113,44 @@ impl Txn<'_> {
                 self.remove_workload(victim);
             }
         }
-        let (quota, room) = self.state().claims_at_last(workload);
+        let amounts = self.state().claims_at_last(workload);
+        self.count_wants(amounts, -1);
+        self.release(workload, true);
+        self.check_claims();
+    }
+
+    /// What a workload claims for members that join it counts no more, or again (`gives` is false):
+    /// of quota, and of nodes too if it is the `whole`. Whether that is new.
+    fn give_up_claim(&mut self, workload: WorkloadIdx, gives: bool, whole: bool) -> bool {
+        let state = self.state();
+        if !state.claims_to_join(workload) || state.claims.released.contains(&workload) == gives {
+            return false;
+        }
+        let claim = state.claims.get(workload).expect("it claims");
+        let victims = claim.victims.clone();
+        let Some(together) = claim.together.clone() else { return false };
+        let amounts = state.claims_at_last(workload);
+        match whole {
+            true => self.keeping_draws(&together, &victims, |txn| {
+                txn.count_wants(amounts, if gives { -1 } else { 1 });
+                txn.release(workload, gives);
+            }),
+            false => self.keeping_quota_draws(&together, &victims, |txn| {
+                txn.count_wants((amounts.0, Vec::new()), if gives { -1 } else { 1 });
+                txn.release(workload, gives);
+            }),
+        }
+        true
+    }
+
+    /// All that a claim is for counts, or does so no more.
+    fn count_wants(&mut self, (quota, room): Amounts, sign: i64) {
         for (queue, fr, amount) in quota {
-            self.claim_quota(queue, fr, -amount);
+            self.claim_quota(queue, fr, sign * amount);
         }
         for (node, resource, amount) in room {
-            self.claim_room(node, resource, -amount);
+            self.claim_room(node, resource, sign * amount);
         }
-        self.release(workload);
-        self.check_claims();
     }
 
     /// As if all of these were gone, as by [`Txn::remove_workload`]: what claims draw of them is
@@ -135,6 +176,7 @@ impl Txn<'_> {
             });
             for victim in named {
                 self.vacate(victim);
+                self.give_up_claim(victim, true, true);
             }
         }
     }
@@ -187,20 +229,25 @@ impl Txn<'_> {
         }
     }
 
-    /// As if a victim were gone as far as quota goes: its members charge nothing, and claims that
-    /// name it draw none from it. Nodes stay as they are, so whoever looks at those is misled:
-    /// only for a look at quota, and never kept. Returns what it held.
+    /// As if a victim were gone as far as quota goes: its members charge nothing, claims that name
+    /// it draw none from it, and what it claims itself is free. Nodes stay as they are, so whoever
+    /// looks at those is misled: only for a look at quota, and never kept. Returns what it held.
     pub fn discharge_workload(&mut self, victim: WorkloadIdx) -> Holding {
         let drawn_on = self.keeping_quota_claims(victim, |txn| {
             txn.charge_members(victim, false);
             txn.leave(victim, true)
         });
-        Holding { places: Vec::new(), vacancies: self.vacate(victim), drawn_on }
+        let vacancies = self.vacate(victim);
+        let claimed = self.give_up_claim(victim, true, false);
+        Holding { places: Vec::new(), vacancies, drawn_on, claimed }
     }
 
     /// Takes [`Txn::discharge_workload`] back for one victim among several.
     pub fn recharge_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
         self.restore_vacancies(victim, &held.vacancies);
+        if held.claimed {
+            self.give_up_claim(victim, false, false);
+        }
         self.keeping_quota_claims(victim, |txn| {
             txn.charge_members(victim, true);
             if held.drawn_on {
@@ -214,10 +261,22 @@ impl Txn<'_> {
         victim: WorkloadIdx,
         change: impl FnOnce(&mut Self) -> T,
     ) -> T {
-        let Some(together) = self.state().claims.drawing_on(victim) else { return change(self) };
-        let before = together.quota_drawn_with(self.state(), &[victim]);
+        match self.state().claims.drawing_on(victim) {
+            Some(together) => self.keeping_quota_draws(&together, &[victim], change),
+            None => change(self),
+        }
+    }
+
+    /// The same for several victims, on whom the same claims draw.
+    fn keeping_quota_draws<T>(
+        &mut self,
+        together: &Together,
+        victims: &[WorkloadIdx],
+        change: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let before = together.quota_drawn_with(self.state(), victims);
         let changed = change(self);
-        let after = together.quota_drawn_with(self.state(), &[victim]);
+        let after = together.quota_drawn_with(self.state(), victims);
         for (sign, drawn) in [(1, before), (-1, after)] {
             for ((queue, fr), amount) in drawn {
                 self.claim_quota(queue, fr, sign * amount);

@@ -8,6 +8,7 @@ use crate::read::Objects;
 
 const RACK: &str = "kueue.x-k8s.io/podset-required-topology: rack";
 const ZONE: &str = "kueue.x-k8s.io/podset-required-topology: zone";
+const ANYWHERE: &str = "kueue.x-k8s.io/podset-unconstrained-topology: 'true'";
 const OURS: &str = "capstan.sh/required-topology: rack";
 
 fn within(level: &str) -> Option<SetLevels> {
@@ -71,6 +72,15 @@ fn pod_sets_that_ask_for_different_levels_have_their_own() {
     // A template goes before the owner.
     let objects = torch(ZONE, "", RACK);
     assert_eq!(levels(&objects), [within("zone"), within("rack")]);
+    for (master, worker, want) in [
+        (ANYWHERE, "", [None, within("rack")]),
+        ("", ANYWHERE, [within("rack"), None]),
+        (ANYWHERE, ZONE, [None, within("zone")]),
+    ] {
+        let objects = torch(RACK, master, worker);
+        assert_eq!(levels(&objects), want, "{master} {worker}");
+        assert_eq!(*wish(&objects), each_its_own());
+    }
 }
 
 #[test]
@@ -95,10 +105,15 @@ fn what_is_asked_of_the_whole_gang_goes_before_what_its_sets_ask() {
 }
 
 #[test]
-fn pod_sets_of_one_name_have_the_levels_of_those_that_ask_for_any() {
-    let named = "kueue.x-k8s.io/podset-group-name: g";
-    let objects = torch("", named, &format!("{named}, {RACK}"));
+fn pod_sets_of_one_name_have_the_levels_of_most_pods_that_ask_for_any() {
+    let named = |level: &str| format!("kueue.x-k8s.io/podset-group-name: g{level}");
+    let and = |level: &str| named(&format!(", {level}"));
+    let objects = torch("", &named(""), &and(RACK));
     assert_eq!(levels(&objects), [within("rack"), within("rack")]);
+    let objects = torch("", &and(ZONE), &and(RACK));
+    assert_eq!(levels(&objects), [within("rack"), within("rack")], "three workers, one master");
+    let objects = torch("", &and(ZONE), &named(""));
+    assert_eq!(levels(&objects), [within("zone"), within("zone")]);
 }
 
 #[test]
