@@ -192,8 +192,9 @@ impl Engine {
     pub fn queues(&self) -> Vec<QueueView> {
         let lent = self.lent();
         let mut pending: BTreeMap<QueueIdx, u32> = BTreeMap::new();
-        for (_, workload) in self.state.workloads.iter() {
-            if let Some(queue) = workload.cluster_queue.filter(|_| workload.competes()) {
+        for (index, workload) in self.state.workloads.iter() {
+            let waits = |_: &QueueIdx| self.state.counts_as_waiting(index);
+            if let Some(queue) = workload.cluster_queue.filter(waits) {
                 *pending.entry(queue).or_default() += 1;
             }
         }

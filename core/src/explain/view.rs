@@ -210,7 +210,7 @@ pub struct QueueView {
     pub inactive: Option<Reason>,
     /// One line for each flavor and resource.
     pub quotas: Vec<QuotaView>,
-    /// Workloads that wait in it.
+    /// Workloads that wait in it; what was stopped waits once it has left.
     pub pending: u32,
     /// Workloads that hold quota in it.
     pub admitted: u32,
