@@ -207,6 +207,11 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> N
         (Wanted::Workload(_), Some(Shown::Workload(shown))) if is_anothers(shown, scheduler) => {
             Next::Nothing
         }
+        (Wanted::Workload(details), Some(Shown::Workload(shown)))
+            if workload::is_of_before(shown, details) =>
+        {
+            Next::Do(Write::Delete(shown.uid().map(str::to_owned)))
+        }
         (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
             next_of_workload(now, (key, entry), (details, shown), around)
         }

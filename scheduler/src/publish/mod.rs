@@ -23,7 +23,8 @@
 //! others) is kept. Patches of pods, and of Workloads themselves, name the uid that they mean;
 //! those of our own kinds' statuses do not, because the API server overlooks it there. What says
 //! that it is ours (`whose`) and no gang stands for is deleted when the engine has seen everything
-//! ([`Publisher::standing`]).
+//! ([`Publisher::standing`]); so is what is of an owner before, whose name another has by now: that
+//! one gets an object of its own.
 
 mod budget;
 mod conditions;

@@ -16,6 +16,7 @@ use crate::api::workload::{Workload, WorkloadSpec, WorkloadStatus};
 const BARE: &str = "-";
 const WRITTEN: &str = "+";
 const END: &str = "\n";
+const BETWEEN: &str = ",";
 
 /// Words that most Workloads have, longest first where one begins another. In the packed form each
 /// is one byte that no JSON text contains: a control character, from 1 on.
@@ -53,8 +54,8 @@ const WORDS: [&str; 28] = [
 /// A Workload, packed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownWorkload {
-    /// Whether a status was written, the uid, a line's end, whose it is, a line's end, and what
-    /// [`Packed`] is as JSON with [`WORDS`] replaced.
+    /// Whether a status was written, the uid, a line's end, whose it is, a line's end, uids of its
+    /// owners, a line's end, and what [`Packed`] is as JSON with [`WORDS`] replaced.
     bytes: Box<[u8]>,
 }
 
@@ -73,7 +74,8 @@ pub struct Compared {
     pub status: Option<WorkloadStatus>,
 }
 
-/// All but the uid; conditions are apart, without the names of their fields.
+/// All but the uid and owners that are no pods; conditions are apart, without the names of their
+/// fields.
 #[derive(Serialize, Deserialize)]
 struct Packed(Option<String>, Vec<String>, Value, Option<Value>, Vec<PackedCondition>);
 
@@ -85,7 +87,10 @@ impl ShownWorkload {
         let meta = &object.metadata;
         let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));
         let queue = label(keys::QUEUE).cloned();
-        let owners = meta.owner_references.iter().flatten().map(|owner| owner.uid.clone());
+        let all = meta.owner_references.iter().flatten();
+        let (pods, owners): (Vec<_>, Vec<_>) = all.partition(|owner| owner.kind == "Pod");
+        let pods: Vec<String> = pods.into_iter().map(|pod| pod.uid.clone()).collect();
+        let owners: Vec<&str> = owners.into_iter().map(|owner| owner.uid.as_str()).collect();
         let conditions = object.status.iter().flat_map(|status| &status.conditions).map(|it| {
             let Condition { type_, status, reason, message, .. } = it.clone();
             (
@@ -107,12 +112,14 @@ impl ShownWorkload {
             rest
         });
         let spec = diff::value(&object.spec);
-        let packed = Packed(queue, owners.collect(), spec, status, conditions.collect());
+        let packed = Packed(queue, pods, spec, status, conditions.collect());
         let packed = serde_json::to_string(&packed).expect("types of the API are plain values");
         let mut text = String::from(if object.status.is_none() { BARE } else { WRITTEN });
         text.push_str(meta.uid.as_deref().unwrap_or_default());
         text.push_str(END);
         text.push_str(label(keys::SCHEDULER_NAME).map_or("", String::as_str));
+        text.push_str(END);
+        text.push_str(&owners.join(BETWEEN));
         text.push_str(END);
         text.push_str(&shortened(packed));
         // A copy has exactly the size that it needs.
@@ -136,23 +143,36 @@ impl ShownWorkload {
         Some(self.parts()[1]).filter(|name| !name.is_empty())
     }
 
+    /// Whether it names an owner that is no pod, and none of this uid.
+    pub fn is_of_another(&self, owner: &str) -> bool {
+        let mut owners = self.owners().peekable();
+        owners.peek().is_some() && owners.all(|uid| uid != owner)
+    }
+
+    /// Uids of its owners that are no pods.
+    fn owners(&self) -> impl Iterator<Item = &str> {
+        self.parts()[2].split(BETWEEN).filter(|uid| !uid.is_empty())
+    }
+
     /// It was made, and no status was written yet.
     pub fn bare(&self) -> bool {
         self.bytes.starts_with(BARE.as_bytes())
     }
 
-    /// The uid, whose it is, and the rest.
-    fn parts(&self) -> [&str; 3] {
+    /// The uid, whose it is, uids of its owners, and the rest.
+    fn parts(&self) -> [&str; 4] {
         let text = str::from_utf8(&self.bytes).expect("it was packed here");
         let (uid, rest) = text[BARE.len()..].split_once(END).expect("it was packed here");
         let (scheduler, rest) = rest.split_once(END).expect("it was packed here");
-        [uid, scheduler, rest]
+        let (owners, rest) = rest.split_once(END).expect("it was packed here");
+        [uid, scheduler, owners, rest]
     }
 
     /// What it says.
     pub fn unpack(&self) -> Compared {
-        let Packed(queue, owners, spec, status, conditions) =
-            serde_json::from_str(&lengthened(self.parts()[2])).expect("it was packed here");
+        let Packed(queue, pods, spec, status, conditions) =
+            serde_json::from_str(&lengthened(self.parts()[3])).expect("it was packed here");
+        let owners = self.owners().map(str::to_owned).chain(pods).collect();
         let spec = serde_json::from_value(spec).expect("it was packed here");
         let status = status.map(|rest| {
             let mut status: WorkloadStatus =
