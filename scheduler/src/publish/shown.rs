@@ -246,7 +246,7 @@ mod tests {
             "spec": {"queueName": "q", "priority": -3, "active": false,
                 "podSets": [{"name": "main", "count": 3}]},
             "status": {"state": "Running", "reason": "", "pods": "3/3", "gpus": 0,
-                "waitedSeconds": 0, "waited": "0s", "accruedMicroUsd": 77,
+                "waitedSeconds": 0, "waited": "0s",
                 "nodes": ["a", "b"], "nodesSummary": "2 nodes: a, b",
                 "flavors": {"main": {"cpu": "spot"}}, "requeueState": {"count": 0},
                 "conditions": [condition]},

@@ -1,8 +1,8 @@
 //! A Workload object as it should be, from what the engine shows and what the API shows.
 //!
-//! What the engine does not know is left as the API has it: `spec.active`, which people set,
-//! conditions of others, accrued cost. What it knows replaces the rest; where it stands in its
-//! queue is said by [`super::places`].
+//! What the engine does not know is left as the API has it: `spec.active`, which people set, and
+//! conditions of others. What it knows replaces the rest; where it stands in its queue is said by
+//! [`super::places`].
 
 use std::collections::BTreeMap;
 
