@@ -34,6 +34,7 @@ mod events;
 mod follow;
 mod groups;
 mod in_use;
+mod observed;
 mod places;
 mod plan;
 mod pods;
@@ -192,12 +193,17 @@ impl Publisher {
     /// Queue objects of our own group that came or went.
     pub fn queues_anew(&self, names: impl IntoIterator<Item = (Queueing, Name)>) {
         self.with(|plan, _| {
-            for (kind, name) in names {
-                match kind {
-                    Queueing::ClusterQueue => plan.anew(&Key::ClusterQueue(name.1)),
-                    Queueing::LocalQueue => plan.anew(&Key::LocalQueue(name)),
-                    Queueing::Cohort => plan.anew(&Key::Cohort(name.1)),
-                    _ => {}
+            let keys = names.into_iter().filter_map(|(kind, name)| key_of(kind, &name));
+            keys.for_each(|key| plan.anew(&key));
+        });
+    }
+
+    /// Of which version of each queue object of our own group that is what was told.
+    pub fn observed<'a>(&self, all: impl Iterator<Item = (Queueing, &'a Name, i64)>) {
+        self.with(|plan, _| {
+            for (kind, name, generation) in all {
+                if let Some(key) = key_of(kind, name) {
+                    plan.observed(&key, generation);
                 }
             }
         });
@@ -228,5 +234,15 @@ impl Publisher {
     fn with(&self, change: impl FnOnce(&mut Plan, Time)) {
         change(&mut self.plan.lock(), self.clock.now());
         self.bell.notify_one();
+    }
+}
+
+/// The entry of a queue object whose status we write.
+fn key_of(kind: Queueing, name: &Name) -> Option<Key> {
+    match kind {
+        Queueing::ClusterQueue => Some(Key::ClusterQueue(name.1.clone())),
+        Queueing::LocalQueue => Some(Key::LocalQueue(name.clone())),
+        Queueing::Cohort => Some(Key::Cohort(name.1.clone())),
+        _ => None,
     }
 }

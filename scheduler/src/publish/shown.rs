@@ -20,7 +20,7 @@ const BETWEEN: &str = ",";
 
 /// Words that most Workloads have, longest first where one begins another. In the packed form each
 /// is one byte that no JSON text contains: a control character, from 1 on.
-const WORDS: [&str; 28] = [
+const WORDS: [&str; 29] = [
     r#"["QuotaReserved","True","QuotaReserved","quota reserved in ClusterQueue "#,
     r#"["QuotaReserved","False",""#,
     r#"["Admitted","True","Admitted","the workload is admitted",""#,
@@ -46,6 +46,7 @@ const WORDS: [&str; 28] = [
     r#","pods":""#,
     "nvidia.com/gpu",
     r#"Z",null]"#,
+    r#"Z",1]"#,
     r#"":"",""#,
     r#""}},"#,
     r#"",""#,
@@ -72,12 +73,14 @@ pub struct Compared {
     pub spec: WorkloadSpec,
     /// Status; `None`: none was ever written.
     pub status: Option<WorkloadStatus>,
+    /// Version of its spec.
+    pub generation: Option<i64>,
 }
 
 /// All but the uid and owners that are no pods; conditions are apart, without the names of their
 /// fields.
 #[derive(Serialize, Deserialize)]
-struct Packed(Option<String>, Vec<String>, Value, Option<Value>, Vec<PackedCondition>);
+struct Packed(Option<String>, Vec<String>, Value, Option<Value>, Vec<PackedCondition>, Option<i64>);
 
 type PackedCondition = (String, String, String, String, ApiTime, Option<i64>);
 
@@ -112,7 +115,7 @@ impl ShownWorkload {
             rest
         });
         let spec = diff::value(&object.spec);
-        let packed = Packed(queue, pods, spec, status, conditions.collect());
+        let packed = Packed(queue, pods, spec, status, conditions.collect(), meta.generation);
         let packed = serde_json::to_string(&packed).expect("types of the API are plain values");
         let mut text = String::from(if object.status.is_none() { BARE } else { WRITTEN });
         text.push_str(meta.uid.as_deref().unwrap_or_default());
@@ -170,7 +173,7 @@ impl ShownWorkload {
 
     /// What it says.
     pub fn unpack(&self) -> Compared {
-        let Packed(queue, pods, spec, status, conditions) =
+        let Packed(queue, pods, spec, status, conditions, generation) =
             serde_json::from_str(&lengthened(self.parts()[3])).expect("it was packed here");
         let owners = self.owners().map(str::to_owned).chain(pods).collect();
         let spec = serde_json::from_value(spec).expect("it was packed here");
@@ -182,7 +185,7 @@ impl ShownWorkload {
             status
         });
         let scheduler = self.scheduler().map(str::to_owned);
-        Compared { scheduler, queue, owners, spec, status }
+        Compared { scheduler, queue, owners, spec, status, generation }
     }
 }
 
@@ -235,7 +238,7 @@ mod tests {
             "apiVersion": "capstan.sh/v1alpha1",
             "kind": "Workload",
             "metadata": {
-                "name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+                "name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 5,
                 "labels": {"capstan.sh/queue": "q", "capstan.sh/scheduler-name": "dev",
                     "other": "o"},
                 "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "g",
@@ -260,6 +263,7 @@ mod tests {
             owners: vec!["uid-g".to_owned()],
             spec: object.spec.clone(),
             status: object.status.clone(),
+            generation: Some(5),
         };
         assert_eq!(shown.unpack(), want);
         assert!(shown.bytes.len() < 512, "{}", shown.bytes.len());

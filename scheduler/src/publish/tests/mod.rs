@@ -7,6 +7,7 @@ mod cohorts;
 mod groups;
 mod in_use;
 mod money;
+mod observed;
 mod places;
 mod pods;
 mod refused;
