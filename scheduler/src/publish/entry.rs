@@ -21,10 +21,11 @@ use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
 use super::whose::is_anothers;
-use super::{diff, queues, workload};
+use super::{diff, queues, stopped, workload};
 use crate::api::cluster_queue::CohortStatus;
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::workload::Workload;
+use crate::live::Stopped;
 
 /// An object that is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,6 +122,8 @@ pub(super) struct Entry {
     pub(super) written_at: Time,
     /// Of which version of the object what is wanted is; `None`: nobody says.
     pub(super) generation: Option<i64>,
+    /// What the owner of a workload bears of its last stop, if the engine knows of none.
+    pub(super) stopped: Option<Box<Stopped>>,
     /// When a place in a queue was last written.
     pub(super) placed_at: Time,
     /// The request that failed, or is on its way, patches the object itself and not its status.
@@ -282,7 +285,8 @@ fn next_of_workload(
         return object;
     }
     let before = shown.status.unwrap_or_default();
-    let mut after = workload::status(&before, details, now);
+    let known = stopped::said(before.clone(), details, entry.stopped.as_deref());
+    let mut after = workload::status(&known, details, now);
     if let Key::Workload(name) = key {
         places::say(&mut after, details, name, around.standings);
     }

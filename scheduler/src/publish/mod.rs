@@ -43,6 +43,7 @@ mod rates;
 mod requests;
 mod requeued;
 mod shown;
+mod stopped;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -127,16 +128,19 @@ impl Publisher {
 
     /// Workloads as they are now: news, or a page of all of them; and their PodGroups.
     pub fn workloads(&self, all: impl IntoIterator<Item = WorkloadDetails>, live: &Live) {
-        let all: Vec<_> =
-            all.into_iter().map(|details| (groups::of_workload(&details, live), details)).collect();
+        let around = |details: WorkloadDetails| {
+            (groups::of_workload(&details, live), stopped::of_owner(&details, live), details)
+        };
+        let all: Vec<_> = all.into_iter().map(around).collect();
         self.with(|plan, now| {
-            for (group, details) in all {
+            for (group, stopped, details) in all {
+                let view = &details.view;
+                let name = (view.namespace.clone(), view.name.clone());
                 if let Some(group) = group {
-                    let view = &details.view;
-                    let name = (view.namespace.clone(), view.name.clone());
-                    plan.group(now, Some(name), group);
+                    plan.group(now, Some(name.clone()), group);
                 }
                 plan.workload(now, details);
+                plan.stopped(name, stopped);
             }
         });
     }

@@ -13,6 +13,7 @@ mod pods;
 mod refused;
 mod requests;
 mod requeued;
+mod stopped;
 mod strays;
 mod told;
 mod vanished;
