@@ -184,6 +184,8 @@ pub struct PodSetView {
     pub name: Text,
     /// Members.
     pub count: u32,
+    /// Of these, those that have a place.
+    pub placed: u32,
     /// What one member asks.
     pub requests: Amounts,
     /// Resource to flavor, once admitted.
