@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Input, Kin, NodeFacts, PodFacts, PodPhase, PodShape, Rank, SliceWish, Wishes,
+    Input, Kin, PodFacts, PodPhase, PodShape, Rank, SliceWish, Wishes,
 };
 use capstan_core::time::Time;
 use capstan_tests::facts::{TEAM, gang, in_queue, labels, namespace, node, shape, text};
@@ -41,14 +41,16 @@ impl Case {
         Arc::new(wishes)
     }
 
-    fn facts(&self) -> Vec<NodeFacts> {
+    /// The cluster and these pods, as an engine is told of them.
+    fn facts(&self, pods: impl IntoIterator<Item = PodFacts>) -> Vec<Input> {
         let nodes = self.nodes.iter().enumerate().map(|(at, (zone, rack, cpus))| {
             let mut facts = node(&format!("n{at}"), &[("cpu", *cpus)]);
             facts.labels.insert(text(ZONE), text(zone));
             facts.labels.insert(text(RACK), text(format!("{zone}-{rack}")));
-            facts
+            Input::Node(facts.into())
         });
-        nodes.collect()
+        let pods = pods.into_iter().map(Input::Pod);
+        [namespace()].into_iter().chain(nodes).chain(pods).collect()
     }
 
     fn gang(&self) -> Vec<PodFacts> {
@@ -67,10 +69,7 @@ impl Case {
     /// Where members go, by what they ask.
     fn decided(&self) -> Vec<(Arc<PodShape>, usize)> {
         let (mut engine, pods) = (Engine::new(), self.gang());
-        let mut facts = vec![namespace()];
-        facts.extend(self.facts().into_iter().map(|it| Input::Node(it.into())));
-        facts.extend(pods.iter().cloned().map(Input::Pod));
-        let output = engine.step(NOW, facts);
+        let output = engine.step(NOW, self.facts(pods.iter().cloned()));
         engine.recount();
         let placed = binds(&output).into_iter().map(|(name, node)| {
             let pod = pods.iter().find(|pod| *pod.name == *name).expect("a member");
@@ -202,10 +201,7 @@ fn members_with_neighbouring_indices_are_in_one_slice() {
             (pod.rank, pod.created) = (Rank::Named, Time(1_000 * (at as i64 % 5)));
         }
         let mut engine = Engine::new();
-        let mut facts = vec![namespace()];
-        facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
-        facts.extend(pods.into_iter().rev().map(Input::Pod));
-        let output = engine.step(NOW, facts);
+        let output = engine.step(NOW, case.facts(pods.into_iter().rev()));
         engine.recount();
         let mut slices: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (name, node) in binds(&output) {
@@ -224,10 +220,7 @@ fn members_with_neighbouring_indices_are_in_one_slice() {
 fn what_is_left_over_is_the_last_member() {
     let nodes = vec![(0, 0, 3), (0, 1, 2)];
     let case = Case { nodes, members: [5, 0], size: 2, in_one_zone: false, labelled: false };
-    let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
-    facts.extend(case.gang().into_iter().map(Input::Pod));
-    let placed = binds(&Engine::new().step(NOW, facts));
+    let placed = binds(&Engine::new().step(NOW, case.facts(case.gang())));
     let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
     assert_eq!(nodes, ["n1", "n1", "n0", "n0", "n0"]);
 }
@@ -245,10 +238,7 @@ fn gets_its_member_back(labelled: bool) {
     for (pod, node) in pods.iter_mut().zip(["n0", "", "n1", "n1"]) {
         pod.node = Some(text(node)).filter(|node| !node.is_empty());
     }
-    let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
-    facts.extend(pods.into_iter().map(Input::Pod));
-    let output = engine.step(NOW, facts);
+    let output = engine.step(NOW, case.facts(pods));
     let placed = binds(&output);
     assert_eq!(placed.len(), 1);
     assert_eq!(&*placed[0].1, "n0");
@@ -269,10 +259,7 @@ fn each_gets_its_own_back(rooms: (i64, i64), labelled: bool) {
     for (pod, node) in pods.iter_mut().zip(["n0", "", "", "n1"]) {
         pod.node = Some(text(node)).filter(|node| !node.is_empty());
     }
-    let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
-    facts.extend(pods.into_iter().map(Input::Pod));
-    let placed = binds(&Engine::new().step(NOW, facts));
+    let placed = binds(&Engine::new().step(NOW, case.facts(pods)));
     let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
     assert_eq!(nodes, ["n0", "n1"], "{rooms:?} {labelled}");
 }
@@ -290,10 +277,7 @@ fn a_slice_waits_for_the_place_of_who_leaves() {
     }
     (pods[1].phase, pods[1].terminating) = (PodPhase::Running, true);
     let left = pods[1].uid.clone();
-    let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
-    facts.extend(pods.into_iter().map(Input::Pod));
-    assert!(binds(&engine.step(NOW, facts)).is_empty());
+    assert!(binds(&engine.step(NOW, case.facts(pods))).is_empty());
     let output = engine.step(NOW, vec![Input::PodGone(left)]);
     engine.recount();
     assert_eq!(binds(&output), [("g-4".to_owned(), "n0".to_owned())]);
@@ -308,10 +292,7 @@ fn who_strays_keeps_no_slice_from_its_zone() {
     for (pod, node) in pods.iter_mut().zip(["n0", "n0", "n1", ""]) {
         pod.node = Some(text(node)).filter(|node| !node.is_empty());
     }
-    let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
-    facts.extend(pods.into_iter().map(Input::Pod));
-    let placed = binds(&Engine::new().step(NOW, facts));
+    let placed = binds(&Engine::new().step(NOW, case.facts(pods)));
     assert_eq!(placed, [("g-3".to_owned(), "n0".to_owned())]);
 }
 
@@ -328,10 +309,7 @@ fn a_set_that_joins_keeps_to_one_zone() {
         pod.wishes = wishes.clone();
         pod.node = Some(text(node)).filter(|node| !node.is_empty());
     }
-    let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
-    facts.extend(pods.into_iter().map(Input::Pod));
-    let placed = binds(&Engine::new().step(NOW, facts));
+    let placed = binds(&Engine::new().step(NOW, case.facts(pods)));
     let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
     assert_eq!(nodes, ["n2", "n2", "n3", "n3"]);
 }
@@ -349,10 +327,7 @@ fn is_completed_where_there_is_room(labelled: bool) {
     for (pod, node) in pods.iter_mut().zip(["n0", "", "", "", "n1", "n1"]) {
         pod.node = Some(text(node)).filter(|node| !node.is_empty());
     }
-    let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
-    facts.extend(pods.into_iter().map(Input::Pod));
-    let placed = binds(&engine.step(NOW, facts));
+    let placed = binds(&engine.step(NOW, case.facts(pods)));
     let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
     assert_eq!(nodes, ["n0"; 3]);
 }

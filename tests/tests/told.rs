@@ -275,6 +275,31 @@ fn a_name_stays_with_its_work_when_a_plainer_one_comes_free() {
     assert_eq!(both.report.gone, []);
 }
 
+/// A Job that was stopped holds its quota until its pods have left, and waits from then on.
+#[test]
+fn a_job_whose_pods_are_leaving_is_counted_once() {
+    let mut engine = Engine::new();
+    let mut owner = job("train", 1, &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    owner.suspended = false;
+    let old = pods_of(&owner).remove(0);
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(owner.clone()), bound(&old, "n")]);
+    engine.step(NOW, facts);
+    let counted = |engine: &Engine| {
+        let (queue, local) = (engine.queues().remove(0), engine.local_queues().remove(0));
+        let tally = engine.census(false).queues.remove(&text("main")).expect("it is there");
+        let (waits, why) = (tally.active + tally.inadmissible, tally.why.values().sum::<u32>());
+        let of_tally = [(waits, tally.admitted), (why, tally.admitted)];
+        [(queue.pending, queue.admitted), (local.pending, local.admitted), of_tally[0], of_tally[1]]
+    };
+    assert_eq!(counted(&engine), [(0, 1); 4]);
+    (owner.suspended, owner.incarnation) = (true, 1);
+    engine.step(NOW, vec![Input::Owner(owner)]);
+    assert_eq!(counted(&engine), [(0, 1); 4], "its pod is there");
+    engine.step(NOW, vec![Input::NodeGone(text("n")), Input::PodGone(old.uid)]);
+    assert_eq!(counted(&engine), [(1, 0); 4]);
+}
+
 #[test]
 fn a_local_queue_shows_what_waits_in_it_and_what_it_holds() {
     let mut engine = Engine::new();

@@ -47,6 +47,7 @@ impl Engine {
     fn tally(&self, index: WorkloadIdx, asked: bool, tally: &mut Tally) {
         let entry = &self.state.workloads[index];
         match entry.state {
+            _ if entry.pending() && self.state.follows_a_run(index) => {}
             State::Gathering | State::Queued | State::Reserved => {
                 *tally.why.entry(self.word_of(index)).or_default() += 1;
                 if !entry.competes() {

@@ -176,7 +176,7 @@ impl Engine {
             let facts = self.state.facts.local_queue(&entry.id.namespace, named);
             let name = facts.map(|facts| (facts.namespace.clone(), facts.name.clone()));
             let Some(view) = name.and_then(|name| views.get_mut(&name)) else { continue };
-            if entry.competes() {
+            if self.state.counts_as_waiting(index) {
                 view.pending += 1;
             }
             self.add_usage(index, view);

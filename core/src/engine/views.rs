@@ -11,7 +11,7 @@ use crate::explain::view::{
     NodeView, Obstacle, PodPlace, PodSetView, QueueView, QuotaView, Uncharged, WorkloadExplanation,
     WorkloadView,
 };
-use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{Amounts, QueueingStrategy, Text};
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
@@ -34,9 +34,14 @@ impl Engine {
         let entry = &state.workloads[index];
         let queue = entry.cluster_queue;
         let flavors = state.flavors_by_set(index);
+        let mut of_shape: BTreeMap<ShapeIdx, u32> = BTreeMap::new();
+        for pod in state.placed(index) {
+            *of_shape.entry(state.pods[pod].shape).or_default() += 1;
+        }
         let pod_sets = entry.sets.iter().map(|set| PodSetView {
             name: set.name.clone(),
             count: set.count,
+            placed: of_shape.get(&set.shape).copied().unwrap_or(0),
             requests: state.room.shape(set.shape).facts.requests.clone(),
             flavors: flavors.get(&set.name).cloned().unwrap_or_default(),
         });
@@ -192,8 +197,9 @@ impl Engine {
     pub fn queues(&self) -> Vec<QueueView> {
         let lent = self.lent();
         let mut pending: BTreeMap<QueueIdx, u32> = BTreeMap::new();
-        for (_, workload) in self.state.workloads.iter() {
-            if let Some(queue) = workload.cluster_queue.filter(|_| workload.competes()) {
+        for (index, workload) in self.state.workloads.iter() {
+            let waits = |_: &QueueIdx| self.state.counts_as_waiting(index);
+            if let Some(queue) = workload.cluster_queue.filter(waits) {
                 *pending.entry(queue).or_default() += 1;
             }
         }

@@ -184,6 +184,8 @@ pub struct PodSetView {
     pub name: Text,
     /// Members.
     pub count: u32,
+    /// Of these, those that have a place.
+    pub placed: u32,
     /// What one member asks.
     pub requests: Amounts,
     /// Resource to flavor, once admitted.
@@ -210,7 +212,7 @@ pub struct QueueView {
     pub inactive: Option<Reason>,
     /// One line for each flavor and resource.
     pub quotas: Vec<QuotaView>,
-    /// Workloads that wait in it.
+    /// Workloads that wait in it; what was stopped waits once it has left.
     pub pending: u32,
     /// Workloads that hold quota in it.
     pub admitted: u32,

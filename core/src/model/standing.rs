@@ -385,6 +385,16 @@ impl ClusterState {
         std::iter::successors(first, |run| self.run_before(&self.workloads[*run].id))
     }
 
+    /// Whether a run of its owner before a workload still holds quota: the work is counted as that.
+    pub(crate) fn follows_a_run(&self, workload: WorkloadIdx) -> bool {
+        self.runs_before(workload).any(|run| self.workloads[run].assignment.is_some())
+    }
+
+    /// Whether a workload is counted among what waits in its queue.
+    pub(crate) fn counts_as_waiting(&self, workload: WorkloadIdx) -> bool {
+        self.workloads[workload].competes() && !self.follows_a_run(workload)
+    }
+
     /// The run of an owner before this one, if it is still there.
     pub(super) fn run_before(&self, id: &WorkloadId) -> Option<WorkloadIdx> {
         let GangKey::Owner(uid, run) = &id.key else { return None };

@@ -149,8 +149,6 @@ pub struct WorkloadStatus {
     /// ClusterQueue whose quota it waits for or holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_queue: Option<String>,
-    /// What it cost so far, in millionths of a US dollar.
-    pub accrued_micro_usd: i64,
     /// Flavors by pod set and resource.
     pub flavors: BTreeMap<String, BTreeMap<String, String>>,
     /// Nodes of its members, at most 256.

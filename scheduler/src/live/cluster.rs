@@ -515,7 +515,7 @@ impl Live {
             Ok(mut decoded) => {
                 let ours = !queueing::is_anothers(queue, &value, &self.directory.scheduler);
                 match decoded.draft.take().filter(|_| ours) {
-                    Some(draft) => self.queues.put(kind, named.clone(), origin, draft),
+                    Some(draft) => self.queues.put(kind, &named, (origin, draft), &value),
                     None => self.queues.remove(kind, &named),
                 }
                 self.notes.faults(kind, &named, decoded.said());

@@ -21,6 +21,7 @@
 //! | [`cluster`] | where each object goes, and what has to be told again because of it |
 //! | [`gangs_seen`] | what owners and PodGroups of other projects change for others |
 //! | [`objects`] | who an object is |
+//! | [`stopped`] | what an owner bears of its last stop |
 //! | [`drain`] | facts of what changed, in the order in which others refer to them |
 //!
 //! No rule of conversion is here: drafts, facts and remarks are those of [`crate::convert`], so
@@ -39,6 +40,7 @@ mod objects;
 mod queues;
 mod ranges;
 mod roster;
+mod stopped;
 mod storage;
 
 #[cfg(test)]
@@ -68,6 +70,7 @@ use crate::read::error::Notice;
 use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 
 pub use cluster::Live;
+pub use stopped::Stopped;
 pub use storage::Stored;
 
 /// One event of one watch.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capstan_core::Input;
 use capstan_core::model::input::Text;
 use capstan_core::time::Time;
+use serde_json::Value;
 
 use super::cluster::Live;
 use super::roster::Named;
@@ -21,6 +22,8 @@ use crate::read::kinds::{Origin, Queueing};
 #[derive(Debug, Default)]
 pub struct Queues {
     objects: BTreeMap<(Kind, Named), (Origin, Draft)>,
+    /// Version of the spec that was read of each, where the API counts them.
+    generations: BTreeMap<(Kind, Named), i64>,
     /// Those that are being deleted and of which nothing could ever be read: nobody is told of
     /// them.
     unread: BTreeSet<(Kind, Named)>,
@@ -69,11 +72,15 @@ impl Queues {
         }
     }
 
-    /// Puts an object in its place.
-    pub fn put(&mut self, kind: Kind, named: Named, origin: Origin, draft: Draft) {
-        self.unread.remove(&(kind, named.clone()));
-        let new = (origin, draft);
-        let place = self.objects.entry((kind, named));
+    /// Puts what was read of an object in its place.
+    pub fn put(&mut self, kind: Kind, named: &Named, new: (Origin, Draft), value: &Value) {
+        let key = (kind, named.clone());
+        self.unread.remove(&key);
+        match value["metadata"]["generation"].as_i64() {
+            Some(generation) => _ = self.generations.insert(key.clone(), generation),
+            None => _ = self.generations.remove(&key),
+        }
+        let place = self.objects.entry(key);
         match place {
             std::collections::btree_map::Entry::Occupied(mut old) => {
                 self.changed |= *old.get() != new;
@@ -90,6 +97,7 @@ impl Queues {
     pub fn remove(&mut self, kind: Kind, named: &Named) {
         let key = (kind, named.clone());
         self.unread.remove(&key);
+        self.generations.remove(&key);
         self.changed |= self.objects.remove(&key).is_some();
     }
 
@@ -137,6 +145,14 @@ impl Queues {
 }
 
 impl Live {
+    /// Which version of the spec was read of each queue object of our own group.
+    pub fn generations(&self) -> impl Iterator<Item = (Queueing, &(Text, Text), i64)> {
+        self.queues.generations.iter().filter_map(|((kind, named), generation)| match kind {
+            Kind::Queueing(of, Group::Capstan) => Some((*of, named, *generation)),
+            _ => None,
+        })
+    }
+
     /// ClusterQueues of our own group that are being deleted and of which nothing could ever be
     /// read: the engine knows none of them.
     pub fn unread_queues(&self) -> impl Iterator<Item = &Text> {

@@ -2,10 +2,12 @@
 //!
 //! What was counted of queues and cohorts goes with them, as Kueue's does: where each project or
 //! namespace has queues of its own there would be ever more series. One that comes again begins at
-//! zero, which is a reset as that of a new leader.
+//! zero, which is a reset as that of a new leader. What is counted of one later (its work ends
+//! after it) goes with the next look.
 
 use std::collections::BTreeSet;
 
+use capstan_core::explain::milestone::{Milestone, Passage};
 use capstan_core::model::input::Text;
 
 use super::Look;
@@ -17,6 +19,8 @@ pub(super) struct Names {
     /// By namespace and name.
     locals: BTreeSet<(Text, Text)>,
     cohorts: BTreeSet<Text>,
+    /// Something was counted of others since.
+    met_others: bool,
 }
 
 impl Names {
@@ -30,12 +34,26 @@ impl Names {
             queues: shown.chain(look.census.queues.keys()).cloned().collect(),
             locals: locals.map(|queue| (queue.namespace.clone(), queue.name.clone())).collect(),
             cohorts: cohorts.chain(above).cloned().collect(),
+            met_others: false,
         }
     }
 
-    /// Whether all of those are among these.
+    /// Takes in of whom something is counted.
+    pub(super) fn meet(&mut self, Milestone { of, what }: &Milestone) {
+        let taker = match what {
+            Passage::Evicted(stop) => stop.preempting.as_ref(),
+            _ => None,
+        };
+        let mut queues = of.cluster_queue.iter().chain(taker);
+        let mut locals = of.local_queue.iter().map(|name| (of.namespace.clone(), name.clone()));
+        self.met_others |= queues.any(|name| !self.queues.contains(name))
+            || locals.any(|key| !self.locals.contains(&key));
+    }
+
+    /// Whether all of those, and all that were met since, are among these.
     pub(super) fn include(&self, those: &Names) -> bool {
-        those.queues.is_subset(&self.queues)
+        !those.met_others
+            && those.queues.is_subset(&self.queues)
             && those.locals.is_subset(&self.locals)
             && those.cohorts.is_subset(&self.cohorts)
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use capstan_core::explain::census::QueueShape;
-use capstan_core::explain::milestone::{Milestone, Passage, Stop, Whose};
+use capstan_core::explain::milestone::{Passage, Stop, Whose};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{Counts, Outcome, PreemptionReason, Report};
 use parking_lot::Mutex;
@@ -203,8 +203,10 @@ impl Passages {
         if considered > 0 {
             self.cycles.skips.reset();
         }
-        for Milestone { of, what } in &report.milestones {
-            self.pass(of, what, locals);
+        let mut known = self.there.lock();
+        for milestone in &report.milestones {
+            known.meet(milestone);
+            self.pass(&milestone.of, &milestone.what, locals);
         }
     }
 

@@ -412,6 +412,26 @@ fn what_was_counted_of_queues_goes_with_them() {
 }
 
 #[test]
+fn what_is_counted_of_a_queue_that_has_gone_goes_with_the_next_look() {
+    let metrics = Metrics::new();
+    metrics.configure(Switches { locals: true, ..Switches::default() });
+    let census = Census::default();
+    let nobody = Look { queues: &[], local_queues: &[], census: &census };
+    show(&metrics, &[queue()]);
+    metrics.look(&nobody);
+    // Its last work ends after it; another queue came and went unseen.
+    let reason = PreemptionReason::InCohortReclamation;
+    let stop = Stop { reason, preempting: Some("brief".into()), first: true };
+    metrics.step(&passed(&whose(), [Passage::Finished { ran: Span::seconds(60) }]), Duration::ZERO);
+    metrics.look(&nobody);
+    metrics.step(&passed(&Whose::default(), [Passage::Evicted(stop.into())]), Duration::ZERO);
+    metrics.look(&nobody);
+    for name in ["\"team\"", "\"gpus\"", "\"brief\""] {
+        lacks(&metrics, name);
+    }
+}
+
+#[test]
 fn a_queue_shows_whether_it_admits_its_cohorts_and_its_share() {
     let metrics = Metrics::new();
     let of = |share, why: Option<Inactive>| {

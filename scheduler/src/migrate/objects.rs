@@ -21,6 +21,9 @@ const CHECKS: [&str; 2] = ["spec.admissionChecks", "spec.admissionChecksStrategy
 /// How many LocalQueues of one missing ClusterQueue are named.
 const SHOWN: usize = 5;
 
+/// Characters that the description of a class may have (`api/classes.rs`).
+const DESCRIPTION_MAX: usize = 2_048;
+
 /// What `kubectl apply` keeps of the object that was.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -79,6 +82,9 @@ impl Migrated {
             }
         }
         prune(&mut value, "", &unknown);
+        if let Some(problem) = cut_description(what, &mut value) {
+            self.lose(&place, &object, Some("description"), problem);
+        }
         if what == Queueing::ClusterQueue && value["spec"]["namespaceSelector"].is_null() {
             value["spec"]["namespaceSelector"] = nobody();
             let problem = "absent, which for Kueue is no namespace at all: written as a selector \
@@ -180,6 +186,16 @@ fn broken(draft: Option<&Draft>) -> Vec<String> {
         _ => return Vec::new(),
     };
     rules.iter().map(ToString::to_string).collect()
+}
+
+/// Cuts a description that our API server would not take for its length, which Kueue's v1beta1 does
+/// not bound; says so.
+fn cut_description(what: Queueing, value: &mut Value) -> Option<String> {
+    let text = value["description"].as_str().filter(|_| what == Queueing::WorkloadPriorityClass)?;
+    let (end, _) = text.char_indices().nth(DESCRIPTION_MAX)?;
+    let (all, cut) = (text.chars().count(), text[..end].to_owned());
+    value["description"] = cut.into();
+    Some(format!("has {all} characters, and is cut after {DESCRIPTION_MAX}: no more are taken"))
 }
 
 /// A selector that matches nothing: every namespace has this label, or none has it.

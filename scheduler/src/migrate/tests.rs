@@ -216,6 +216,24 @@ fn a_field_of_the_older_version_is_told_by_its_new_name() {
     assert!(losses[0].contains(want), "{losses:?}");
 }
 
+/// The API server with our CRD takes no longer one.
+#[test]
+fn a_long_description_of_a_class_is_cut_and_named() {
+    let class = |name: &str, length: usize| {
+        let text = "é".repeat(length);
+        format!(
+            "{{apiVersion: kueue.x-k8s.io/v1beta1, kind: WorkloadPriorityClass, \
+             metadata: {{name: {name}}}, value: 1, description: {text}}}\n"
+        )
+    };
+    let migrated = migrated(&[class("fits", 2_048), class("long", 2_049)].join("---\n"));
+    let losses = losses(&migrated);
+    let want = "long: description: has 2049 characters, and is cut after 2048: no more are taken";
+    assert!(losses.len() == 1 && losses[0].ends_with(want), "{losses:?}");
+    let kept = migrated.objects.values().map(|it| it["description"].as_str().expect("a text"));
+    assert_eq!(kept.map(|text| text.chars().count()).collect::<Vec<_>>(), [2_048, 2_048]);
+}
+
 #[test]
 fn rules_that_a_topology_breaks_are_named() {
     let migrated = migrated(

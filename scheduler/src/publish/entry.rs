@@ -14,16 +14,18 @@ use serde_json::{Value, json};
 
 use super::groups::{self, Ends, GroupKey, GroupWish, ShownGroup, Stands};
 use super::in_use::{self, Due, ShownQueue};
+use super::observed::{OF_QUEUES, OF_WORKLOADS, observe};
 use super::places::{self, PLACES_EVERY, Standings};
 use super::plan::{EVERY, Name, WORDS_EVERY};
 use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
 use super::whose::is_anothers;
-use super::{diff, queues, workload};
+use super::{diff, queues, stopped, workload};
 use crate::api::cluster_queue::CohortStatus;
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::workload::Workload;
+use crate::live::Stopped;
 
 /// An object that is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,6 +120,10 @@ pub(super) struct Entry {
     pub(super) next_at: Time,
     /// When it was last written.
     pub(super) written_at: Time,
+    /// Of which version of the object what is wanted is; `None`: nobody says.
+    pub(super) generation: Option<i64>,
+    /// What the owner of a workload bears of its last stop, if the engine knows of none.
+    pub(super) stopped: Option<Box<Stopped>>,
     /// When a place in a queue was last written.
     pub(super) placed_at: Time,
     /// The request that failed, or is on its way, patches the object itself and not its status.
@@ -207,6 +213,11 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> N
         (Wanted::Workload(_), Some(Shown::Workload(shown))) if is_anothers(shown, scheduler) => {
             Next::Nothing
         }
+        (Wanted::Workload(details), Some(Shown::Workload(shown)))
+            if workload::is_of_before(shown, details) =>
+        {
+            Next::Do(Write::Delete(shown.uid().map(str::to_owned)))
+        }
         (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
             next_of_workload(now, (key, entry), (details, shown), around)
         }
@@ -218,16 +229,16 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> N
             next_of_queue(now, entry, view, shown)
         }
         (Wanted::LocalQueue(view), Some(Shown::LocalQueue(shown))) => {
-            let (before, after) = (
-                before(shown, &shown.conditions),
-                diff::value(&queues::local_queue(shown, view, now)),
-            );
-            patch(of_status(before, after), Write::Status)
+            let mut after = queues::local_queue(shown, view, now);
+            observe(&mut after.conditions, &OF_QUEUES, entry.generation);
+            let before = before(shown, &shown.conditions);
+            patch(of_status(before, diff::value(&after)), Write::Status)
         }
         (Wanted::Cohort(view), Some(Shown::Cohort(shown))) => {
-            let (before, after) =
-                (before(shown, &shown.conditions), diff::value(&queues::cohort(shown, view, now)));
-            patch(of_status(before, after), Write::Status)
+            let mut after = queues::cohort(shown, view, now);
+            observe(&mut after.conditions, &OF_QUEUES, entry.generation);
+            let before = before(shown, &shown.conditions);
+            patch(of_status(before, diff::value(&after)), Write::Status)
         }
         (Wanted::Pod(wanted), Some(Shown::Pod(shown))) => {
             next_words(now, wanted, shown, entry.written_at)
@@ -274,10 +285,12 @@ fn next_of_workload(
         return object;
     }
     let before = shown.status.unwrap_or_default();
-    let mut after = workload::status(&before, details, now);
+    let known = stopped::said(before.clone(), details, entry.stopped.as_deref());
+    let mut after = workload::status(&known, details, now);
     if let Key::Workload(name) = key {
         places::say(&mut after, details, name, around.standings);
     }
+    observe(&mut after.conditions, &OF_WORKLOADS, shown.generation);
     let changes = of_status(diff::value(&before), diff::value(&after));
     let at = entry.placed_at.plus(PLACES_EVERY);
     let place_only = before.queue_position.is_some() && places::only(&changes["status"]);
@@ -309,8 +322,9 @@ fn next_of_queue(now: Time, entry: &Entry, view: &QueueView, shown: &ShownQueue)
         return object;
     }
     let status = &shown.status;
-    let after = diff::value(&queues::cluster_queue(status, view, now));
-    match of_status(before(status, &status.conditions), after) {
+    let mut after = queues::cluster_queue(status, view, now);
+    observe(&mut after.conditions, &OF_QUEUES, entry.generation);
+    match of_status(before(status, &status.conditions), diff::value(&after)) {
         Value::Null => object,
         changes => Next::Do(Write::Status(changes)),
     }

@@ -218,7 +218,14 @@ impl Notes {
         shown: impl Fn(&Name) -> Option<&'a ShownWorkload>,
     ) {
         let view = &details.view;
-        if let Some(asked) = self.asked.remove(&(view.namespace.clone(), view.name.clone())) {
+        let name = (view.namespace.clone(), view.name.clone());
+        // What was said of work that had its name before is not of this one, nor its object.
+        let before = shown(&name).is_some_and(|shown| workload::is_of_before(shown, details));
+        if before {
+            self.forget(&name);
+        }
+        let shown = |of: &Name| shown(of).filter(|_| !before || *of != name);
+        if let Some(asked) = self.asked.remove(&name) {
             // It stays: it was not stopped.
             let same_run = view.admitted_at == asked.view.admitted_at;
             if !(admitted(Some(view.state)) && same_run) {

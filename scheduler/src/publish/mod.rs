@@ -19,11 +19,12 @@
 //! ```
 //!
 //! Start: Workloads are listed before the first is written, and again when our kinds come back.
-//! What the API shows and the engine does not know (accrued cost, `spec.active`, conditions of
-//! others) is kept. Patches of pods, and of Workloads themselves, name the uid that they mean;
-//! those of our own kinds' statuses do not, because the API server overlooks it there. What says
-//! that it is ours (`whose`) and no gang stands for is deleted when the engine has seen everything
-//! ([`Publisher::standing`]).
+//! What the API shows and the engine does not know (`spec.active`, conditions of others) is kept.
+//! Patches of pods, and of Workloads themselves, name the uid that they mean; those of our own
+//! kinds' statuses do not, because the API server overlooks it there. What says that it is ours
+//! (`whose`) and no gang stands for is deleted when the engine has seen everything
+//! ([`Publisher::standing`]); so is what is of an owner before, whose name another has by now: that
+//! one gets an object of its own.
 
 mod budget;
 mod conditions;
@@ -33,6 +34,7 @@ mod events;
 mod follow;
 mod groups;
 mod in_use;
+mod observed;
 mod places;
 mod plan;
 mod pods;
@@ -41,6 +43,7 @@ mod rates;
 mod requests;
 mod requeued;
 mod shown;
+mod stopped;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -125,16 +128,19 @@ impl Publisher {
 
     /// Workloads as they are now: news, or a page of all of them; and their PodGroups.
     pub fn workloads(&self, all: impl IntoIterator<Item = WorkloadDetails>, live: &Live) {
-        let all: Vec<_> =
-            all.into_iter().map(|details| (groups::of_workload(&details, live), details)).collect();
+        let around = |details: WorkloadDetails| {
+            (groups::of_workload(&details, live), stopped::of_owner(&details, live), details)
+        };
+        let all: Vec<_> = all.into_iter().map(around).collect();
         self.with(|plan, now| {
-            for (group, details) in all {
+            for (group, stopped, details) in all {
+                let view = &details.view;
+                let name = (view.namespace.clone(), view.name.clone());
                 if let Some(group) = group {
-                    let view = &details.view;
-                    let name = (view.namespace.clone(), view.name.clone());
-                    plan.group(now, Some(name), group);
+                    plan.group(now, Some(name.clone()), group);
                 }
                 plan.workload(now, details);
+                plan.stopped(name, stopped);
             }
         });
     }
@@ -191,12 +197,17 @@ impl Publisher {
     /// Queue objects of our own group that came or went.
     pub fn queues_anew(&self, names: impl IntoIterator<Item = (Queueing, Name)>) {
         self.with(|plan, _| {
-            for (kind, name) in names {
-                match kind {
-                    Queueing::ClusterQueue => plan.anew(&Key::ClusterQueue(name.1)),
-                    Queueing::LocalQueue => plan.anew(&Key::LocalQueue(name)),
-                    Queueing::Cohort => plan.anew(&Key::Cohort(name.1)),
-                    _ => {}
+            let keys = names.into_iter().filter_map(|(kind, name)| key_of(kind, &name));
+            keys.for_each(|key| plan.anew(&key));
+        });
+    }
+
+    /// Of which version of each queue object of our own group that is what was told.
+    pub fn observed<'a>(&self, all: impl Iterator<Item = (Queueing, &'a Name, i64)>) {
+        self.with(|plan, _| {
+            for (kind, name, generation) in all {
+                if let Some(key) = key_of(kind, name) {
+                    plan.observed(&key, generation);
                 }
             }
         });
@@ -227,5 +238,15 @@ impl Publisher {
     fn with(&self, change: impl FnOnce(&mut Plan, Time)) {
         change(&mut self.plan.lock(), self.clock.now());
         self.bell.notify_one();
+    }
+}
+
+/// The entry of a queue object whose status we write.
+fn key_of(kind: Queueing, name: &Name) -> Option<Key> {
+    match kind {
+        Queueing::ClusterQueue => Some(Key::ClusterQueue(name.1.clone())),
+        Queueing::LocalQueue => Some(Key::LocalQueue(name.clone())),
+        Queueing::Cohort => Some(Key::Cohort(name.1.clone())),
+        _ => None,
     }
 }

@@ -55,7 +55,7 @@ pub type Name = (Text, Text);
 pub struct Plan {
     /// Whose Workloads are.
     pub(super) whose: Whose,
-    entries: BTreeMap<Key, Entry>,
+    pub(super) entries: BTreeMap<Key, Entry>,
     later: BTreeSet<(Time, Key)>,
     /// By rank: what is due, in the order in which it became so, and since when.
     ready: [BTreeMap<u64, (Time, Key)>; RANKS],
@@ -366,8 +366,8 @@ impl Plan {
     pub fn anew(&mut self, key: &Key) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         (entry.shown, entry.outlived, entry.next_at) = (None, entry.flying, Time::MIN);
-        let (flying, wanted) = (entry.flying, entry.wanted.is_some());
-        if !flying && !wanted {
+        entry.generation = None;
+        if !entry.flying && entry.wanted.is_none() {
             self.forget(key);
         }
     }

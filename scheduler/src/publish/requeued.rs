@@ -3,7 +3,7 @@
 //!
 //! `Requeued` is false while something else than its turn keeps such work, with the word of that,
 //! and true with what ended it. Why it was stopped only the engine knows that did it: another one
-//! finds that it is kept, and goes on from what is shown.
+//! finds that it is kept, and goes on from what is shown (by [`super::stopped`], if need be).
 
 use capstan_core::explain::reason::{Inactive, Reason};
 use capstan_core::explain::view::WorkloadDetails;
@@ -11,7 +11,7 @@ use capstan_core::plan::State;
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::conditions::{Says, api_time, set};
+use super::conditions::{Says, api_time, holds, set};
 use super::workload::{evicted_for, number};
 use crate::api::workload::{RequeueState, WorkloadStatus};
 
@@ -29,7 +29,8 @@ pub(super) fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetail
     }
     let kept = conditions.iter().find(|it| it.type_ == REQUEUED && it.status == "False");
     let kept = kept.map(|it| it.reason.clone());
-    let last = view.preempted.as_ref().map(evicted_for).or(kept.as_deref());
+    let evicted = holds(conditions, "Evicted").map(|it| it.reason.clone());
+    let last = view.preempted.as_ref().map(evicted_for).or(kept.as_deref()).or(evicted.as_deref());
     let why = view.reason.as_ref().filter(|_| view.state == State::Queued);
     if let (Some(last), Some(why)) = (last, why)
         && let Some(reason) = keeps(why, last)

@@ -16,10 +16,11 @@ use crate::api::workload::{Workload, WorkloadSpec, WorkloadStatus};
 const BARE: &str = "-";
 const WRITTEN: &str = "+";
 const END: &str = "\n";
+const BETWEEN: &str = ",";
 
 /// Words that most Workloads have, longest first where one begins another. In the packed form each
 /// is one byte that no JSON text contains: a control character, from 1 on.
-const WORDS: [&str; 28] = [
+const WORDS: [&str; 29] = [
     r#"["QuotaReserved","True","QuotaReserved","quota reserved in ClusterQueue "#,
     r#"["QuotaReserved","False",""#,
     r#"["Admitted","True","Admitted","the workload is admitted",""#,
@@ -45,6 +46,7 @@ const WORDS: [&str; 28] = [
     r#","pods":""#,
     "nvidia.com/gpu",
     r#"Z",null]"#,
+    r#"Z",1]"#,
     r#"":"",""#,
     r#""}},"#,
     r#"",""#,
@@ -53,8 +55,8 @@ const WORDS: [&str; 28] = [
 /// A Workload, packed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownWorkload {
-    /// Whether a status was written, the uid, a line's end, whose it is, a line's end, and what
-    /// [`Packed`] is as JSON with [`WORDS`] replaced.
+    /// Whether a status was written, the uid, a line's end, whose it is, a line's end, uids of its
+    /// owners, a line's end, and what [`Packed`] is as JSON with [`WORDS`] replaced.
     bytes: Box<[u8]>,
 }
 
@@ -71,11 +73,14 @@ pub struct Compared {
     pub spec: WorkloadSpec,
     /// Status; `None`: none was ever written.
     pub status: Option<WorkloadStatus>,
+    /// Version of its spec.
+    pub generation: Option<i64>,
 }
 
-/// All but the uid; conditions are apart, without the names of their fields.
+/// All but the uid and owners that are no pods; conditions are apart, without the names of their
+/// fields.
 #[derive(Serialize, Deserialize)]
-struct Packed(Option<String>, Vec<String>, Value, Option<Value>, Vec<PackedCondition>);
+struct Packed(Option<String>, Vec<String>, Value, Option<Value>, Vec<PackedCondition>, Option<i64>);
 
 type PackedCondition = (String, String, String, String, ApiTime, Option<i64>);
 
@@ -85,7 +90,10 @@ impl ShownWorkload {
         let meta = &object.metadata;
         let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));
         let queue = label(keys::QUEUE).cloned();
-        let owners = meta.owner_references.iter().flatten().map(|owner| owner.uid.clone());
+        let all = meta.owner_references.iter().flatten();
+        let (pods, owners): (Vec<_>, Vec<_>) = all.partition(|owner| owner.kind == "Pod");
+        let pods: Vec<String> = pods.into_iter().map(|pod| pod.uid.clone()).collect();
+        let owners: Vec<&str> = owners.into_iter().map(|owner| owner.uid.as_str()).collect();
         let conditions = object.status.iter().flat_map(|status| &status.conditions).map(|it| {
             let Condition { type_, status, reason, message, .. } = it.clone();
             (
@@ -107,12 +115,14 @@ impl ShownWorkload {
             rest
         });
         let spec = diff::value(&object.spec);
-        let packed = Packed(queue, owners.collect(), spec, status, conditions.collect());
+        let packed = Packed(queue, pods, spec, status, conditions.collect(), meta.generation);
         let packed = serde_json::to_string(&packed).expect("types of the API are plain values");
         let mut text = String::from(if object.status.is_none() { BARE } else { WRITTEN });
         text.push_str(meta.uid.as_deref().unwrap_or_default());
         text.push_str(END);
         text.push_str(label(keys::SCHEDULER_NAME).map_or("", String::as_str));
+        text.push_str(END);
+        text.push_str(&owners.join(BETWEEN));
         text.push_str(END);
         text.push_str(&shortened(packed));
         // A copy has exactly the size that it needs.
@@ -136,23 +146,36 @@ impl ShownWorkload {
         Some(self.parts()[1]).filter(|name| !name.is_empty())
     }
 
+    /// Whether it names an owner that is no pod, and none of this uid.
+    pub fn is_of_another(&self, owner: &str) -> bool {
+        let mut owners = self.owners().peekable();
+        owners.peek().is_some() && owners.all(|uid| uid != owner)
+    }
+
+    /// Uids of its owners that are no pods.
+    fn owners(&self) -> impl Iterator<Item = &str> {
+        self.parts()[2].split(BETWEEN).filter(|uid| !uid.is_empty())
+    }
+
     /// It was made, and no status was written yet.
     pub fn bare(&self) -> bool {
         self.bytes.starts_with(BARE.as_bytes())
     }
 
-    /// The uid, whose it is, and the rest.
-    fn parts(&self) -> [&str; 3] {
+    /// The uid, whose it is, uids of its owners, and the rest.
+    fn parts(&self) -> [&str; 4] {
         let text = str::from_utf8(&self.bytes).expect("it was packed here");
         let (uid, rest) = text[BARE.len()..].split_once(END).expect("it was packed here");
         let (scheduler, rest) = rest.split_once(END).expect("it was packed here");
-        [uid, scheduler, rest]
+        let (owners, rest) = rest.split_once(END).expect("it was packed here");
+        [uid, scheduler, owners, rest]
     }
 
     /// What it says.
     pub fn unpack(&self) -> Compared {
-        let Packed(queue, owners, spec, status, conditions) =
-            serde_json::from_str(&lengthened(self.parts()[2])).expect("it was packed here");
+        let Packed(queue, pods, spec, status, conditions, generation) =
+            serde_json::from_str(&lengthened(self.parts()[3])).expect("it was packed here");
+        let owners = self.owners().map(str::to_owned).chain(pods).collect();
         let spec = serde_json::from_value(spec).expect("it was packed here");
         let status = status.map(|rest| {
             let mut status: WorkloadStatus =
@@ -162,7 +185,7 @@ impl ShownWorkload {
             status
         });
         let scheduler = self.scheduler().map(str::to_owned);
-        Compared { scheduler, queue, owners, spec, status }
+        Compared { scheduler, queue, owners, spec, status, generation }
     }
 }
 
@@ -215,7 +238,7 @@ mod tests {
             "apiVersion": "capstan.sh/v1alpha1",
             "kind": "Workload",
             "metadata": {
-                "name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+                "name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 5,
                 "labels": {"capstan.sh/queue": "q", "capstan.sh/scheduler-name": "dev",
                     "other": "o"},
                 "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "g",
@@ -226,7 +249,7 @@ mod tests {
             "spec": {"queueName": "q", "priority": -3, "active": false,
                 "podSets": [{"name": "main", "count": 3}]},
             "status": {"state": "Running", "reason": "", "pods": "3/3", "gpus": 0,
-                "waitedSeconds": 0, "waited": "0s", "accruedMicroUsd": 77,
+                "waitedSeconds": 0, "waited": "0s",
                 "nodes": ["a", "b"], "nodesSummary": "2 nodes: a, b",
                 "flavors": {"main": {"cpu": "spot"}}, "requeueState": {"count": 0},
                 "conditions": [condition]},
@@ -240,6 +263,7 @@ mod tests {
             owners: vec!["uid-g".to_owned()],
             spec: object.spec.clone(),
             status: object.status.clone(),
+            generation: Some(5),
         };
         assert_eq!(shown.unpack(), want);
         assert!(shown.bytes.len() < 512, "{}", shown.bytes.len());

@@ -1,8 +1,8 @@
 //! A Workload object as it should be, from what the engine shows and what the API shows.
 //!
-//! What the engine does not know is left as the API has it: `spec.active`, which people set,
-//! conditions of others, accrued cost. What it knows replaces the rest; where it stands in its
-//! queue is said by [`super::places`].
+//! What the engine does not know is left as the API has it: `spec.active`, which people set, and
+//! conditions of others. What it knows replaces the rest; where it stands in its queue is said by
+//! [`super::places`].
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{Says, api_time, engine_time, holds, set};
-use super::shown::Compared;
+use super::shown::{Compared, ShownWorkload};
 use super::{diff, requeued};
 use crate::api::GROUP;
 use crate::api::keys;
@@ -56,6 +56,13 @@ pub fn due_from(details: &WorkloadDetails) -> Option<Time> {
         State::Gathering => Some(view.created.plus(GATHERING_PATIENCE)),
         _ => Some(Time::MIN),
     }
+}
+
+/// Whether an object of ours is of work that had this name before, with another owner: what it says
+/// is not so of this one. It goes, and one is made anew.
+pub(super) fn is_of_before(shown: &ShownWorkload, details: &WorkloadDetails) -> bool {
+    let owner = details.owner.as_ref().filter(|_| shown.scheduler().is_some());
+    owner.is_some_and(|owner| shown.is_of_another(&owner.uid))
 }
 
 /// The object as this scheduler creates it: everything but its status.

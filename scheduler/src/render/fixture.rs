@@ -39,6 +39,7 @@ pub fn workload(namespace: &str, name: &str) -> WorkloadView {
         pod_sets: vec![PodSetView {
             name: "main".into(),
             count: 3,
+            placed: 0,
             requests: [(gpu(), 8), ("cpu".into(), 32_000)].into(),
             flavors: Default::default(),
         }],

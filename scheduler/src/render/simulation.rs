@@ -16,7 +16,7 @@ use super::cluster::times_of;
 use super::names::{node_list, thousands};
 use super::result::{Happening, SimulationResult};
 use super::state::{
-    PublicState, flavors_of, full_name, is_pending, main_resource, nodes_of, shape_of,
+    PublicState, flavors_of, full_name, is_pending, main_resource, nodes_of, shape_begun,
 };
 use super::table::{Cell, Column, Fit, Table, Tone};
 
@@ -250,7 +250,7 @@ fn workload_row(
         full_name(workload).into(),
         queue.map_or("-", |queue| queue.as_ref()).into(),
         Cell::toned(state.word(), state.tone()),
-        shape_of(workload).into(),
+        shape_begun(workload).into(),
         or_dash(flavors.join(",")).into(),
         or_dash(node_list(&nodes_of(workload), room.nodes)).into(),
         workload.per_hour.map_or("-".to_owned(), |usd| price(usd, workload.unpriced)).into(),

@@ -145,12 +145,23 @@ pub fn nodes_of(workload: &WorkloadView) -> Vec<&str> {
 }
 
 /// Members by pod set and what each asks most: `3×8` for GPUs, `3×4 cpu`, `3` without requests.
-pub fn shape_of(workload: &WorkloadView) -> String {
+fn shape_of(workload: &WorkloadView) -> String {
     if workload.pod_sets.is_empty() {
         return "-".to_owned();
     }
     let sets: Vec<String> = workload.pod_sets.iter().map(shape_of_set).collect();
     sets.join(" + ")
+}
+
+/// The same for a table: where members wait that a gang began without, and its reason says so,
+/// those that began.
+pub fn shape_begun(workload: &WorkloadView) -> String {
+    if !matches!(workload.reason, Some(Reason::Extras { .. })) {
+        return shape_of(workload);
+    }
+    let begun = workload.pod_sets.iter().filter(|set| set.placed > 0);
+    let begun = begun.map(|set| shape_of_set(&PodSetView { count: set.placed, ..set.clone() }));
+    begun.collect::<Vec<String>>().join(" + ")
 }
 
 /// The same for a sentence, with its units: `1×2 + 2×4 GPUs`, `2×8 GPUs + 2×8 cpu`.
@@ -255,6 +266,11 @@ mod tests {
         view.pod_sets.push(second);
         assert_eq!(shape_of(&view), "3×3.5 cpu + 3");
         assert_eq!(shape_in_words(&view), "3×3.5 cpu + 3");
+        // Of several that could begin it the second set did.
+        view.pod_sets[1].placed = 2;
+        assert_eq!(shape_begun(&view), "3×3.5 cpu + 3");
+        view.reason = Some(Reason::Extras { waiting: 4, then: None });
+        assert_eq!(shape_begun(&view), "2");
         view.pod_sets.clear();
         assert_eq!(shape_of(&view), "-");
     }

@@ -105,6 +105,7 @@ impl Looks {
         let local =
             local.into_iter().filter(|it| of(Queueing::LocalQueue, &it.namespace, &it.name));
         tools.publisher.local_queues(local.collect());
+        tools.publisher.observed(live.generations());
         self.next = Instant::now() + EVERY.max(begun.elapsed() * REST);
     }
 }

@@ -13,6 +13,7 @@ mod queues;
 mod ranges;
 mod ray;
 mod sources;
+mod stopped;
 
 use super::{Group, Kind, Live, Object, Seen};
 use crate::config::{Config, PriceEntry, QuotaApi};

@@ -28,6 +28,26 @@ fn queue_objects_that_come_or_go_are_told_even_if_they_are_back_at_once() {
     assert_eq!(live.drain(NOW).queues_anew, [told]);
 }
 
+#[test]
+fn the_version_of_a_queue_object_is_that_which_was_read_last() {
+    let mut live = synced(&Config::default());
+    let of = |generation: i64, spec: Value| {
+        let mut object = queueing(Queueing::ClusterQueue, Origin::Capstan, "q", spec);
+        if let Object::Queueing(.., value) = &mut object {
+            value["metadata"]["generation"] = json!(generation);
+        }
+        object
+    };
+    let unreadable = json!({"cohortName": 7});
+    for (generation, spec, want) in [(1, json!({}), 1), (2, json!({}), 2), (3, unreadable, 2)] {
+        live.take(Seen::Applied(of(generation, spec)));
+        let all: Vec<i64> = live.generations().map(|(.., generation)| generation).collect();
+        assert_eq!(all, [want]);
+    }
+    live.take(Seen::Deleted(of(3, json!({}))));
+    assert_eq!(live.generations().count(), 0);
+}
+
 /// A ClusterQueue that somebody deletes and that something keeps there.
 fn terminating(origin: Origin, spec: Value) -> Object {
     let Object::Queueing(kind, origin, mut value) =

@@ -7,11 +7,13 @@ mod cohorts;
 mod groups;
 mod in_use;
 mod money;
+mod observed;
 mod places;
 mod pods;
 mod refused;
 mod requests;
 mod requeued;
+mod stopped;
 mod strays;
 mod told;
 mod vanished;
@@ -362,9 +364,12 @@ fn eviction_and_return_leave_their_marks() {
     plan.workload(at(5_000), runs.clone());
     api.work(&mut plan, at(5_000));
     assert_eq!((api.status("g").waited_seconds, &*api.status("g").waited), (Some(2), "2s"));
-    // Cost is others' to write, and stays; who is stopped stands in no queue.
+    // Conditions of others stay; who is stopped stands in no queue.
     let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
-    merge(object, &json!({"status": {"accruedMicroUsd": 77, "queuePosition": 3}}));
+    object["status"]["queuePosition"] = json!(3);
+    let theirs = json!({"type": "Theirs", "status": "True", "reason": "R", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    object["status"]["conditions"].as_array_mut().expect("some").push(theirs);
     plan.listed(at(5_500), [api.listed("g")]);
     let mut stopped = runs.clone();
     stopped.view.state = State::Evicting;
@@ -379,7 +384,7 @@ fn eviction_and_return_leave_their_marks() {
     );
     let word = fixture::preemption().reason.as_str();
     assert_eq!(holds(&status.conditions, "Preempted").expect("that is why").reason, word);
-    assert_eq!((status.accrued_micro_usd, status.queue_position), (77, None));
+    assert!(holds(&status.conditions, "Theirs").is_some() && status.queue_position.is_none());
     let mut waiting = waits(stopped, room(1), &[]);
     waiting.view.admitted_at = None;
     plan.workload(at(12_000), waiting);
@@ -394,7 +399,7 @@ fn eviction_and_return_leave_their_marks() {
     assert!(holds(&status.conditions, "Evicted").is_none());
     assert!(holds(&status.conditions, "Admitted").is_some());
     assert_eq!((status.preemptor, status.waiting_since), (None, None));
-    assert_eq!(status.accrued_micro_usd, 77);
+    assert!(holds(&status.conditions, "Theirs").is_some());
 }
 
 #[test]
