@@ -54,7 +54,8 @@ pub(crate) struct Search<'a> {
     devices: &'a Devices,
     reached: Reached<'a>,
     claims: &'a [&'a ClaimSpec],
-    /// All that match, of requests for all devices, by claim, request and option.
+    /// All that match, of requests for all devices, by claim, request and option. Of those that
+    /// several may share, the ones with enough left when the search for a pod begins.
     all: Vec<((usize, usize, usize), Vec<DeviceAt>)>,
     /// What earlier pods of the same search took, then what this one does.
     picks: Vec<Pick>,
@@ -95,7 +96,9 @@ impl<'a> Search<'a> {
     /// Finds devices for one more pod beside those found before.
     pub fn next(&mut self) -> Result<&[Pick], Stop> {
         (self.own, self.tries, self.furthest) = (self.picks.len(), 0, (0, 0));
-        if self.own == 0 {
+        // What "all" is may be less with what earlier pods took.
+        if self.own == 0 || !self.all.is_empty() {
+            self.all.clear();
             self.prepare()?;
         }
         match self.claim(0)? {
@@ -175,7 +178,8 @@ impl<'a> Search<'a> {
         Err(Stop::Broken(claim, problem.into()))
     }
 
-    /// All devices that match, free or not.
+    /// All devices that match, free or not; those that are shared only with enough left, as
+    /// kube-scheduler has it.
     fn all_of(&self, claim: usize, ask: &DeviceAsk) -> Result<Vec<DeviceAt>, Stop> {
         if let Some((pool, invalid)) = self.reached.unusable {
             let why = match invalid {
@@ -187,11 +191,8 @@ impl<'a> Search<'a> {
         }
         let mut all = Vec::new();
         for &at in &self.reached.devices {
-            if self.matches(claim, ask, at)? {
-                let facts = self.devices.pools().device(at).facts();
-                if capacity::taken(facts, &ask.capacity).is_some() {
-                    all.push(at);
-                }
+            if self.matches(claim, ask, at)? && self.fits(at, ask).is_some() {
+                all.push(at);
             }
         }
         Ok(all)
@@ -258,7 +259,8 @@ impl<'a> Search<'a> {
         for place in from..self.reached.devices.len() {
             let device = self.reached.devices[place];
             let kind = self.kind(device);
-            let plain = !self.devices.pools().device(device).facts().shared;
+            let plain = !self.devices.pools().device(device).facts().shared
+                && self.devices.usage(device).shares == 0;
             if plain && failed.contains(&kind) && !self.in_use(device) {
                 continue;
             }
@@ -359,7 +361,8 @@ impl<'a> Search<'a> {
         own.iter().any(|p| (p.claim, p.device) == (claim, device) && p.share.is_none())
     }
 
-    /// What an option takes of a device's capacity, if there is so much left.
+    /// What an option takes of a device's capacity, if there is so much left: also of one that was
+    /// shared and is no more, while somebody has a share.
     fn fits(
         &self,
         device: DeviceAt,
@@ -367,10 +370,11 @@ impl<'a> Search<'a> {
     ) -> Option<std::collections::BTreeMap<Text, Nano>> {
         let facts = self.devices.pools().device(device).facts();
         let taken = capacity::taken(facts, &ask.capacity)?;
-        if !facts.shared {
+        let usage = self.devices.usage(device);
+        if !facts.shared && usage.shares == 0 {
             return Some(taken);
         }
-        let used = &self.devices.usage(device).consumed;
+        let used = &usage.consumed;
         for (name, amount) in &taken {
             let mut sum = amount.0.saturating_add(used.get(name).map_or(0, |nano| nano.0));
             for pick in self.picks.iter().filter(|pick| pick.device == device) {

@@ -13,6 +13,8 @@ use crate::model::input::{
     TaintEffect, Toleration, TolerationOperator,
 };
 
+mod several_users;
+
 fn node(name: &str) -> NodeFacts {
     NodeFacts {
         name: name.into(),
@@ -262,26 +264,6 @@ fn partitions_share_counters() {
     devices.recount(std::iter::empty());
     devices.remove_claim(&("ns".into(), "half-0".into()));
     assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Ok(vec!["whole".into()]));
-    devices.recount(std::iter::empty());
-}
-
-#[test]
-fn shares_of_a_device_end_where_its_capacity_does() {
-    let memory = Capacity { value: Nano(100), policy: None };
-    let shared =
-        DeviceFacts { shared: true, capacity: [("memory".into(), memory)].into(), ..device("g0") };
-    let mut devices = all(vec![slice(vec![shared])]);
-    let asking = |amount: i128| {
-        let capacity = [("memory".into(), Nano(amount))].into();
-        claim(vec![DeviceAsk { capacity, ..ask("r", 1) }])
-    };
-    let (forty, sixty) = (asking(40), asking(60));
-    assert_eq!(found(&devices, &[&forty, &sixty]).map(|all| all.len()), Ok(2));
-    assert_eq!(found(&devices, &[&sixty, &sixty]), Err(Stop::None));
-    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)]), &forty]), Err(Stop::None));
-    allocated(&mut devices, &["g0"], true);
-    assert!(found(&devices, &[&sixty]).is_ok());
-    assert_eq!(found(&devices, &[&asking(61)]), Err(Stop::None));
     devices.recount(std::iter::empty());
 }
 
