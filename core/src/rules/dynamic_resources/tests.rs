@@ -9,8 +9,8 @@ use super::*;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{
     AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityType, Constraint, DeviceAsk,
-    DeviceFacts, Labels, Nano, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Taint,
-    TaintEffect, Toleration, TolerationOperator,
+    DeviceFacts, Labels, Nano, Reach, ResourceClaimFacts, SliceFacts, Taint, TaintEffect,
+    Toleration, TolerationOperator,
 };
 
 mod several_users;
@@ -211,6 +211,20 @@ fn the_first_option_that_can_be_had_is_taken() {
     // Beside another claim only the last option is left: it is gone back to.
     let other = claim(vec![ask("r", 1)]);
     assert_eq!(found(&devices, &[&spec, &other]).map(|all| all.len()), Ok(2));
+}
+
+#[test]
+fn which_alternative_is_met_is_told_where_there_are_several() {
+    let devices = all(vec![slice(vec![device("g0"), device("g1")])]);
+    let options = vec![ask("r/many", 3), ask("r/two", 2), ask("r/one", 1)];
+    let either = RequestSpec { name: "r".into(), options };
+    let spec = ClaimSpec { requests: vec![either], ..ClaimSpec::default() };
+    let met = |spec: &ClaimSpec, on: &str| {
+        alternatives(&devices, &of_claims(vec![own(spec)]), &node(on))
+    };
+    assert_eq!(met(&spec, "a"), [(1, 3)], "there are two");
+    assert!(met(&spec, "b").is_empty(), "it reaches none");
+    assert!(met(&claim(vec![ask("r", 1)]), "a").is_empty());
 }
 
 #[test]
