@@ -6,7 +6,7 @@
 //! it is a count of tries, so that a replay finds the same; a search that ends there says so.
 
 use crate::model::input::{
-    Answer, ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, Nano, NodeFacts,
+    Answer, Attribute, ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, Nano, NodeFacts,
     TaintEffect, Text, Toleration, TolerationOperator,
 };
 use crate::rules::dynamic_resources::capacity;
@@ -438,7 +438,12 @@ impl<'a> Search<'a> {
                 pick.claim == at.claim && concerns(constraint, spec, pick.request, pick.option)
             });
             let mut others = others.filter_map(|pick| value(pick.device));
-            others.all(|other| (mine == other) != constraint.distinct)
+            let has = |other: &Attribute, one: &Attribute| other.values().contains(one);
+            match constraint.distinct {
+                true => others.all(|other| !mine.values().iter().any(|one| has(other, one))),
+                // One value that all of them have.
+                false => mine.values().iter().any(|one| others.clone().all(|it| has(it, one))),
+            }
         })
     }
 }
@@ -455,7 +460,7 @@ pub(super) fn attribute<'a>(
     device: &'a DeviceFacts,
     driver: &str,
     name: &Text,
-) -> Option<&'a crate::model::input::Attribute> {
+) -> Option<&'a Attribute> {
     let short = || name.split_once('/').filter(|(domain, _)| *domain == driver);
     device.attributes.get(name).or_else(|| device.attributes.get(short()?.1))
 }

@@ -13,6 +13,7 @@ use crate::model::input::{
     Toleration, TolerationOperator,
 };
 
+mod attributes;
 mod several_users;
 
 fn node(name: &str) -> NodeFacts {
