@@ -63,7 +63,7 @@ mod tests;
 pub use state::{Concerns, Devices, PodHold};
 pub(crate) use users::named;
 
-use search::{Pick, Search, Stop, TRIES_MAX};
+use search::{Pick, Search, Stop};
 use state::Held;
 use unready::Problem;
 use ways::DeviceWay;
@@ -327,7 +327,7 @@ fn name_of(claim: &PodClaim) -> Text {
 fn refusal(search: &Search<'_>, stop: Stop, needs: &Needs<'_>, shape: &PodShape) -> NodeRefusal {
     let named = |claim: usize| name_of(&shape.claims[needs.claims[claim]]);
     match stop {
-        Stop::TooLong => NodeRefusal::DevicesTooLong { tries: TRIES_MAX },
+        Stop::TooLong => NodeRefusal::DevicesTooLong { tries: search.tried() },
         Stop::Broken(claim, problem) => {
             let problem = format!("resourceclaim {}: {problem}", named(claim)).into();
             // A fault of the claim, or of its classes, is the same on every node.

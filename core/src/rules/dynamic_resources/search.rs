@@ -3,7 +3,8 @@
 //! The search is exact: claims, requests, options and devices are tried in order, each choice can
 //! be taken back, and the first solution is taken, which is kube-scheduler's. Devices of one
 //! request are tried in one order only, and of devices that are alike only the first. What bounds
-//! it is a count of tries, so that a replay finds the same; a search that ends there says so.
+//! it is a count of tries, and one of devices gone past, so that a replay finds the same; a search
+//! that ends there says so.
 
 use crate::model::input::{
     Answer, Attribute, ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, Nano, NodeFacts,
@@ -14,9 +15,13 @@ use crate::rules::dynamic_resources::pools::{DeviceAt, Reached};
 use crate::rules::dynamic_resources::state::Devices;
 use crate::rules::dynamic_resources::ways::Others;
 
-/// Devices tried for the claims of one pod on one node. A node has a few dozen devices at most
-/// and claims are for a few of them; far more than that takes, and some milliseconds.
-pub const TRIES_MAX: u32 = 20_000;
+/// Devices that match and are tried for the claims of one pod on one node. Eight GPUs in partitions
+/// of all sizes, of which four must be of one GPU, take half of that where no GPU has them; and it
+/// is some milliseconds.
+pub const TRIES_MAX: u32 = 50_000;
+
+/// Devices gone past, be they of use or not: a node may reach a thousand.
+const LOOKS_MAX: u32 = 500_000;
 
 /// Devices of one claim: as many as its status can name.
 pub(crate) const CLAIM_DEVICES_MAX: usize = 32;
@@ -56,17 +61,23 @@ pub(crate) struct Search<'a> {
     claims: &'a [&'a ClaimSpec],
     /// All that match, of requests for all devices, by claim, request and option. Of those that
     /// several may share, the ones with enough left when the search for a pod begins.
-    all: Vec<((usize, usize, usize), Vec<DeviceAt>)>,
+    all: Vec<(Asked, Vec<DeviceAt>)>,
+    /// Which of the devices that are reached match an option, as far as it was looked up.
+    known: Vec<(Asked, Vec<Option<bool>>)>,
     /// What earlier pods of the same search took, then what this one does.
     picks: Vec<Pick>,
     /// Where those of this pod begin.
     own: usize,
     tries: u32,
+    looks: u32,
     /// The furthest that it got.
     furthest: (usize, usize),
     /// Where choices go that are not the first; `None`: nobody asks for those.
     pub(super) others: Option<Others<'a>>,
 }
+
+/// Claim, request and option.
+type Asked = (usize, usize, usize);
 
 /// What is looked for next.
 #[derive(Clone, Copy)]
@@ -85,9 +96,11 @@ impl<'a> Search<'a> {
             reached: devices.pools().reached(node),
             claims,
             all: Vec::new(),
+            known: Vec::new(),
             picks: Vec::new(),
             own: 0,
             tries: 0,
+            looks: 0,
             furthest: (0, 0),
             others: None,
         }
@@ -95,7 +108,8 @@ impl<'a> Search<'a> {
 
     /// Finds devices for one more pod beside those found before.
     pub fn next(&mut self) -> Result<&[Pick], Stop> {
-        (self.own, self.tries, self.furthest) = (self.picks.len(), 0, (0, 0));
+        (self.own, self.furthest) = (self.picks.len(), (0, 0));
+        (self.tries, self.looks) = (0, 0);
         // What "all" is may be less with what earlier pods took.
         if self.own == 0 || !self.all.is_empty() {
             self.all.clear();
@@ -115,6 +129,11 @@ impl<'a> Search<'a> {
     /// Whether the last pod keeps no device from the next.
     pub fn took_nothing(&self) -> bool {
         self.picks[self.own..].iter().all(|pick| pick.admin)
+    }
+
+    /// Devices that the last search tried, until it ended for having tried so many.
+    pub fn tried(&self) -> u32 {
+        self.tries.min(TRIES_MAX)
     }
 
     /// The request at which the search that failed last got stuck: claim and request.
@@ -264,11 +283,14 @@ impl<'a> Search<'a> {
             if plain && failed.contains(&kind) && !self.in_use(device) {
                 continue;
             }
-            self.tries += 1;
-            if self.tries > TRIES_MAX {
+            self.looks += 1;
+            let free = ask.admin || !self.in_use(device);
+            let tried = free && self.is_match(key, ask, place)?;
+            self.tries += u32::from(tried);
+            if self.tries > TRIES_MAX || self.looks > LOOKS_MAX {
                 return Err(Stop::TooLong);
             }
-            if (ask.admin || !self.in_use(device)) && self.matches(at.claim, ask, device)? {
+            if tried {
                 let before = self.picks.len();
                 if self.with(at, ask, device, |search| search.device(next, place + 1))? {
                     return Ok(true);
@@ -282,7 +304,24 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    fn all_devices(&self, key: (usize, usize, usize)) -> &[DeviceAt] {
+    /// Whether the device at a place among those that are reached matches an option.
+    fn is_match(&mut self, key: Asked, ask: &DeviceAsk, place: usize) -> Result<bool, Stop> {
+        let at = match self.known.iter().position(|(known, _)| *known == key) {
+            Some(at) => at,
+            None => {
+                self.known.push((key, vec![None; self.reached.devices.len()]));
+                self.known.len() - 1
+            }
+        };
+        if let Some(known) = self.known[at].1[place] {
+            return Ok(known);
+        }
+        let found = self.matches(key.0, ask, self.reached.devices[place])?;
+        self.known[at].1[place] = Some(found);
+        Ok(found)
+    }
+
+    fn all_devices(&self, key: Asked) -> &[DeviceAt] {
         let found = self.all.iter().find(|(known, _)| *known == key);
         &found.expect("what all is, is known for every such request").1
     }

@@ -14,6 +14,7 @@ use crate::model::input::{
 };
 
 mod attributes;
+mod partitions;
 mod several_users;
 
 fn node(name: &str) -> NodeFacts {
