@@ -171,6 +171,19 @@ fn devices_of_claims_count_once_in_a_workload() {
 }
 
 #[test]
+fn devices_of_a_pods_own_claim_count_for_an_engine_that_did_not_give_them() {
+    let claims = vec![PodClaim::Own { name: text("r"), spec: spec(2) }];
+    let shape = PodShape { requests: amounts(&[("cpu", 1_000)]), claims, ..PodShape::default() };
+    let mut asks = pod("first", &Arc::new(shape), &in_queue(Some("main")));
+    asks.claims = Some(Arc::new(vec![text("c")]));
+    let mut facts = ground("cpu", &[]);
+    facts.extend([given("gpu.nvidia.com", &["g0", "g1"]), runs(asks, "cpu", at(0))]);
+    let mut engine = Engine::new();
+    engine.step(at(0), facts);
+    assert_eq!(milli(&engine), 2_000);
+}
+
+#[test]
 fn devices_for_extended_resources_count_where_no_name_tells_them() {
     for (resource, want) in [("deviceclass.resource.kubernetes.io/gpu", 1_000), (GPU, 2_000)] {
         let claim = ExtendedClaim {

@@ -19,6 +19,7 @@
 //! | `nodeAffinity` | all that pod and configuration prefer of nodes | nothing of it |
 //! | `podAffinity` | no node is preferred more for the pods around it | none is less |
 //! | `topologySpread` | no domain is emptier, by its ScheduleAnyway constraints | none is fuller |
+//! | `deviceChoice` | of devices its claims get what they list first | they get what comes last |
 //! | `imageLocality` | 1000 MiB a container, times the share of nodes that have them | 23 MiB |
 //!
 //! A term that a pod has no use for (it prefers nothing) counts neither as good nor as bad.
@@ -26,6 +27,7 @@
 //! Locality is a property of the gang's domain, not of a node: it chooses the domain
 //! ([`crate::place`]) and is the same for all nodes in it.
 
+mod device_choice;
 mod images;
 mod node_affinity;
 mod pods_around;
@@ -64,6 +66,8 @@ pub struct Weights {
     pub pod_affinity: u32,
     /// ScheduleAnyway spread constraints.
     pub topology_spread: u32,
+    /// What claims on devices list first.
+    pub device_choice: u32,
 }
 
 impl Weights {
@@ -85,6 +89,7 @@ impl Default for Weights {
             image_locality: 1,
             pod_affinity: 5,
             topology_spread: 5,
+            device_choice: 5,
         }
     }
 }
@@ -106,7 +111,11 @@ pub fn fact_terms(question: &Question<'_>, weights: &Weights, shares: &[u32]) ->
 /// Weighted sum of the terms that depend on holdings.
 #[inline]
 pub fn holding_terms(question: &Question<'_>, weights: &Weights) -> u32 {
-    weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question)
+    let chosen = match weights.device_choice {
+        0 => 0,
+        weight => weight * device_choice::value(question).unwrap_or(0),
+    };
+    weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question) + chosen
 }
 
 /// Every term of a node's score, for people.
@@ -127,6 +136,8 @@ pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> Sco
     terms.extend(near.map(|value| term("podAffinity", value, weights.pod_affinity)));
     let spread = question.neighbours.and_then(|around| pods_around::spread(around, room, node));
     terms.extend(spread.map(|value| term("topologySpread", value, weights.topology_spread)));
+    let chosen = device_choice::value(question);
+    terms.extend(chosen.map(|value| term("deviceChoice", value, weights.device_choice)));
     let shares = room.images.shares(&question.shape.facts.images);
     let images = images::value(question, &shares);
     terms.extend(images.map(|value| term("imageLocality", value, weights.image_locality)));

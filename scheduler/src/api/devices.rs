@@ -156,7 +156,7 @@ pub struct Device {
     pub allow_multiple_allocations: Option<bool>,
 }
 
-/// Value of an attribute; one of these.
+/// Value of an attribute, or several values; one of these.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Attribute {
     /// A whole number.
@@ -167,6 +167,18 @@ pub struct Attribute {
     pub string: Option<String>,
     /// A semantic version.
     pub version: Option<String>,
+    /// Whole numbers.
+    #[serde(default)]
+    pub ints: Vec<i64>,
+    /// Each yes or no.
+    #[serde(default)]
+    pub bools: Vec<bool>,
+    /// Texts.
+    #[serde(default)]
+    pub strings: Vec<String>,
+    /// Semantic versions.
+    #[serde(default)]
+    pub versions: Vec<String>,
 }
 
 /// A capacity of a device.

@@ -123,6 +123,9 @@ pub struct Profile {
     /// Images that a node has already.
     #[schemars(range(min = 0, max = 100))]
     pub image_locality: Option<u32>,
+    /// What claims on devices list first.
+    #[schemars(range(min = 0, max = 100))]
+    pub device_choice: Option<u32>,
 }
 
 /// One price; what is absent matches every node.

@@ -11,16 +11,21 @@ pub const KNOWN: &[&str] = &[
     "AllAlpha",
     "AllBeta",
     "ClearingNominatedNodeNameAfterBinding",
+    "CompositePodGroup",
     "ConcurrentWatchObjectDecode",
     "ContainerRestartRules",
     "DRAAdminAccess",
     "DRAConsumableCapacity",
+    "DRADerivedAttributes",
     "DRADeviceBindingConditions",
+    "DRADeviceCompatibilityGroups",
     "DRADeviceTaintRules",
     "DRADeviceTaints",
     "DRAExtendedResource",
+    "DRAFractionalCapacityRange",
     "DRAListTypeAttributes",
     "DRANodeAllocatableResources",
+    "DRAOptionalNodeOperations",
     "DRAPartitionableDevices",
     "DRAPrioritizedList",
     "DRAResourceClaimDeviceStatus",
@@ -34,7 +39,9 @@ pub const KNOWN: &[&str] = &[
     "InPlacePodVerticalScaling",
     "InPlacePodVerticalScalingExclusiveCPUs",
     "InPlacePodVerticalScalingExclusiveMemory",
+    "InPlacePodVerticalScalingSchedulerPreemption",
     "InformerResourceVersion",
+    "InterPodAffinityHostnameFastPath",
     "JobManagedBy",
     "MatchLabelKeysInPodAffinity",
     "MatchLabelKeysInPodTopologySpread",
@@ -47,6 +54,7 @@ pub const KNOWN: &[&str] = &[
     "NodeInclusionPolicyInPodTopologySpread",
     "NominatedNodeNameForExpectation",
     "OpportunisticBatching",
+    "PodGroupPreemptionPolicy",
     "PodLevelResourceManagers",
     "PodLevelResources",
     "PodLifecycleSleepAction",
@@ -59,6 +67,7 @@ pub const KNOWN: &[&str] = &[
     "SchedulerAsyncAPICalls",
     "SchedulerAsyncPreemption",
     "SchedulerPopFromBackoffQ",
+    "SchedulerPreQueueingHints",
     "SchedulerQueueingHints",
     "SidecarContainers",
     "StorageCapacityScoring",
@@ -82,5 +91,12 @@ mod tests {
     fn names_are_sorted_and_the_one_that_counts_is_among_them() {
         assert!(KNOWN.is_sorted());
         assert!(KNOWN.contains(&TOLERATION_COMPARISON));
+    }
+
+    #[test]
+    fn gates_that_came_with_1_37_are_known() {
+        for name in ["DRAFractionalCapacityRange", "DRADerivedAttributes", "CompositePodGroup"] {
+            assert!(KNOWN.binary_search(&name).is_ok(), "{name}");
+        }
     }
 }

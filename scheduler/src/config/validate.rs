@@ -117,6 +117,7 @@ fn weights(profile: &Profile) -> Weights {
         image_locality: profile.image_locality.unwrap_or(default.image_locality),
         pod_affinity: profile.pod_affinity.unwrap_or(default.pod_affinity),
         topology_spread: profile.topology_spread.unwrap_or(default.topology_spread),
+        device_choice: profile.device_choice.unwrap_or(default.device_choice),
     }
 }
 

@@ -62,6 +62,7 @@ pub fn packs() -> Policy {
         image_locality: 0,
         pod_affinity: 0,
         topology_spread: 0,
+        device_choice: 0,
     };
     let weights = Weights { packing: 1, ..none };
     Policy { profiles: [(text("default"), weights)].into(), ..policy() }

@@ -99,6 +99,18 @@ pub enum Attribute {
     Text(Text),
     /// A version, in its one canonical form.
     Version(Text),
+    /// Several values, of one kind each of them; never empty.
+    List(Vec<Attribute>),
+}
+
+impl Attribute {
+    /// Its values, of which most attributes have one.
+    pub fn values(&self) -> &[Attribute] {
+        match self {
+            Attribute::List(all) => all,
+            one => std::slice::from_ref(one),
+        }
+    }
 }
 
 /// One thing that a device has to give.

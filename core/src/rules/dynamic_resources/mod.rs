@@ -41,7 +41,7 @@ use std::sync::Arc;
 use crate::explain::reason::NodeRefusal;
 use crate::model::input::{
     Answer, ClaimSpec, DeviceAsk, DeviceCount, ExtendedClaim, NodeFacts, NodeSelector, PodClaim,
-    PodShape, ResourceClaimKey, Text,
+    PodShape, RequestSpec, ResourceClaimKey, Text,
 };
 use crate::plan::{Chosen, ChosenDevice};
 use crate::rules::Question;
@@ -63,7 +63,7 @@ mod tests;
 pub use state::{Concerns, Devices, PodHold};
 pub(crate) use users::named;
 
-use search::{Pick, Search, Stop, TRIES_MAX};
+use search::{Pick, Search, Stop};
 use state::Held;
 use unready::Problem;
 use ways::DeviceWay;
@@ -140,6 +140,37 @@ fn count(devices: &Devices, shape: &PodShape, node: &NodeFacts, most: u32) -> u3
         }
     }
     slots
+}
+
+/// Of each request with alternatives that a pod's claims would have met on a node as things are:
+/// the position of the one that is met, and how many there are.
+pub(crate) fn alternatives(
+    devices: &Devices,
+    shape: &PodShape,
+    node: &NodeFacts,
+) -> Vec<(usize, usize)> {
+    let several = |request: &RequestSpec| request.options.len() > 1;
+    let wants = |spec: &ClaimSpec| spec.requests.iter().any(several);
+    let open = |claim: &PodClaim| match claim {
+        PodClaim::Own { spec, .. } => wants(spec),
+        PodClaim::Named(key) => devices.claim(key).is_some_and(|facts| wants(&facts.spec)),
+        PodClaim::Extended { .. } | PodClaim::Unusable(_) => false,
+    };
+    if !shape.claims.iter().any(open) {
+        return Vec::new();
+    }
+    let Ok(needs) = needs(devices, shape, node) else { return Vec::new() };
+    let specs = needs.specs();
+    let mut search = Search::new(devices, node, &specs);
+    let Ok(picks) = search.next() else { return Vec::new() };
+    let mut met = Vec::new();
+    for (claim, spec) in specs.iter().enumerate() {
+        for (at, request) in spec.requests.iter().enumerate().filter(|(_, one)| several(one)) {
+            let pick = picks.iter().find(|pick| (pick.claim, pick.request) == (claim, at));
+            met.extend(pick.map(|pick| (pick.option, request.options.len())));
+        }
+    }
+    met
 }
 
 /// Whether only devices that one node alone can use meet some request of a claim: then all who
@@ -296,7 +327,7 @@ fn name_of(claim: &PodClaim) -> Text {
 fn refusal(search: &Search<'_>, stop: Stop, needs: &Needs<'_>, shape: &PodShape) -> NodeRefusal {
     let named = |claim: usize| name_of(&shape.claims[needs.claims[claim]]);
     match stop {
-        Stop::TooLong => NodeRefusal::DevicesTooLong { tries: TRIES_MAX },
+        Stop::TooLong => NodeRefusal::DevicesTooLong { tries: search.tried() },
         Stop::Broken(claim, problem) => {
             let problem = format!("resourceclaim {}: {problem}", named(claim)).into();
             // A fault of the claim, or of its classes, is the same on every node.

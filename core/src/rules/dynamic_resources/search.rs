@@ -3,10 +3,11 @@
 //! The search is exact: claims, requests, options and devices are tried in order, each choice can
 //! be taken back, and the first solution is taken, which is kube-scheduler's. Devices of one
 //! request are tried in one order only, and of devices that are alike only the first. What bounds
-//! it is a count of tries, so that a replay finds the same; a search that ends there says so.
+//! it is a count of tries, and one of devices gone past, so that a replay finds the same; a search
+//! that ends there says so.
 
 use crate::model::input::{
-    Answer, ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, Nano, NodeFacts,
+    Answer, Attribute, ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, Nano, NodeFacts,
     TaintEffect, Text, Toleration, TolerationOperator,
 };
 use crate::rules::dynamic_resources::capacity;
@@ -14,9 +15,13 @@ use crate::rules::dynamic_resources::pools::{DeviceAt, Reached};
 use crate::rules::dynamic_resources::state::Devices;
 use crate::rules::dynamic_resources::ways::Others;
 
-/// Devices tried for the claims of one pod on one node. A node has a few dozen devices at most
-/// and claims are for a few of them; far more than that takes, and some milliseconds.
-pub const TRIES_MAX: u32 = 20_000;
+/// Devices that match and are tried for the claims of one pod on one node. Eight GPUs in partitions
+/// of all sizes, of which four must be of one GPU, take half of that where no GPU has them; and it
+/// is some milliseconds.
+pub const TRIES_MAX: u32 = 50_000;
+
+/// Devices gone past, be they of use or not: a node may reach a thousand.
+const LOOKS_MAX: u32 = 500_000;
 
 /// Devices of one claim: as many as its status can name.
 pub(crate) const CLAIM_DEVICES_MAX: usize = 32;
@@ -54,18 +59,25 @@ pub(crate) struct Search<'a> {
     devices: &'a Devices,
     reached: Reached<'a>,
     claims: &'a [&'a ClaimSpec],
-    /// All that match, of requests for all devices, by claim, request and option.
-    all: Vec<((usize, usize, usize), Vec<DeviceAt>)>,
+    /// All that match, of requests for all devices, by claim, request and option. Of those that
+    /// several may share, the ones with enough left when the search for a pod begins.
+    all: Vec<(Asked, Vec<DeviceAt>)>,
+    /// Which of the devices that are reached match an option, as far as it was looked up.
+    known: Vec<(Asked, Vec<Option<bool>>)>,
     /// What earlier pods of the same search took, then what this one does.
     picks: Vec<Pick>,
     /// Where those of this pod begin.
     own: usize,
     tries: u32,
+    looks: u32,
     /// The furthest that it got.
     furthest: (usize, usize),
     /// Where choices go that are not the first; `None`: nobody asks for those.
     pub(super) others: Option<Others<'a>>,
 }
+
+/// Claim, request and option.
+type Asked = (usize, usize, usize);
 
 /// What is looked for next.
 #[derive(Clone, Copy)]
@@ -84,9 +96,11 @@ impl<'a> Search<'a> {
             reached: devices.pools().reached(node),
             claims,
             all: Vec::new(),
+            known: Vec::new(),
             picks: Vec::new(),
             own: 0,
             tries: 0,
+            looks: 0,
             furthest: (0, 0),
             others: None,
         }
@@ -94,8 +108,11 @@ impl<'a> Search<'a> {
 
     /// Finds devices for one more pod beside those found before.
     pub fn next(&mut self) -> Result<&[Pick], Stop> {
-        (self.own, self.tries, self.furthest) = (self.picks.len(), 0, (0, 0));
-        if self.own == 0 {
+        (self.own, self.furthest) = (self.picks.len(), (0, 0));
+        (self.tries, self.looks) = (0, 0);
+        // What "all" is may be less with what earlier pods took.
+        if self.own == 0 || !self.all.is_empty() {
+            self.all.clear();
             self.prepare()?;
         }
         match self.claim(0)? {
@@ -112,6 +129,11 @@ impl<'a> Search<'a> {
     /// Whether the last pod keeps no device from the next.
     pub fn took_nothing(&self) -> bool {
         self.picks[self.own..].iter().all(|pick| pick.admin)
+    }
+
+    /// Devices that the last search tried, until it ended for having tried so many.
+    pub fn tried(&self) -> u32 {
+        self.tries.min(TRIES_MAX)
     }
 
     /// The request at which the search that failed last got stuck: claim and request.
@@ -175,7 +197,8 @@ impl<'a> Search<'a> {
         Err(Stop::Broken(claim, problem.into()))
     }
 
-    /// All devices that match, free or not.
+    /// All devices that match, free or not; those that are shared only with enough left, as
+    /// kube-scheduler has it.
     fn all_of(&self, claim: usize, ask: &DeviceAsk) -> Result<Vec<DeviceAt>, Stop> {
         if let Some((pool, invalid)) = self.reached.unusable {
             let why = match invalid {
@@ -187,11 +210,8 @@ impl<'a> Search<'a> {
         }
         let mut all = Vec::new();
         for &at in &self.reached.devices {
-            if self.matches(claim, ask, at)? {
-                let facts = self.devices.pools().device(at).facts();
-                if capacity::taken(facts, &ask.capacity).is_some() {
-                    all.push(at);
-                }
+            if self.matches(claim, ask, at)? && self.fits(at, ask).is_some() {
+                all.push(at);
             }
         }
         Ok(all)
@@ -258,15 +278,19 @@ impl<'a> Search<'a> {
         for place in from..self.reached.devices.len() {
             let device = self.reached.devices[place];
             let kind = self.kind(device);
-            let plain = !self.devices.pools().device(device).facts().shared;
+            let plain = !self.devices.pools().device(device).facts().shared
+                && self.devices.usage(device).shares == 0;
             if plain && failed.contains(&kind) && !self.in_use(device) {
                 continue;
             }
-            self.tries += 1;
-            if self.tries > TRIES_MAX {
+            self.looks += 1;
+            let free = ask.admin || !self.in_use(device);
+            let tried = free && self.is_match(key, ask, place)?;
+            self.tries += u32::from(tried);
+            if self.tries > TRIES_MAX || self.looks > LOOKS_MAX {
                 return Err(Stop::TooLong);
             }
-            if (ask.admin || !self.in_use(device)) && self.matches(at.claim, ask, device)? {
+            if tried {
                 let before = self.picks.len();
                 if self.with(at, ask, device, |search| search.device(next, place + 1))? {
                     return Ok(true);
@@ -280,7 +304,24 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    fn all_devices(&self, key: (usize, usize, usize)) -> &[DeviceAt] {
+    /// Whether the device at a place among those that are reached matches an option.
+    fn is_match(&mut self, key: Asked, ask: &DeviceAsk, place: usize) -> Result<bool, Stop> {
+        let at = match self.known.iter().position(|(known, _)| *known == key) {
+            Some(at) => at,
+            None => {
+                self.known.push((key, vec![None; self.reached.devices.len()]));
+                self.known.len() - 1
+            }
+        };
+        if let Some(known) = self.known[at].1[place] {
+            return Ok(known);
+        }
+        let found = self.matches(key.0, ask, self.reached.devices[place])?;
+        self.known[at].1[place] = Some(found);
+        Ok(found)
+    }
+
+    fn all_devices(&self, key: Asked) -> &[DeviceAt] {
         let found = self.all.iter().find(|(known, _)| *known == key);
         &found.expect("what all is, is known for every such request").1
     }
@@ -359,7 +400,8 @@ impl<'a> Search<'a> {
         own.iter().any(|p| (p.claim, p.device) == (claim, device) && p.share.is_none())
     }
 
-    /// What an option takes of a device's capacity, if there is so much left.
+    /// What an option takes of a device's capacity, if there is so much left: also of one that was
+    /// shared and is no more, while somebody has a share.
     fn fits(
         &self,
         device: DeviceAt,
@@ -367,10 +409,11 @@ impl<'a> Search<'a> {
     ) -> Option<std::collections::BTreeMap<Text, Nano>> {
         let facts = self.devices.pools().device(device).facts();
         let taken = capacity::taken(facts, &ask.capacity)?;
-        if !facts.shared {
+        let usage = self.devices.usage(device);
+        if !facts.shared && usage.shares == 0 {
             return Some(taken);
         }
-        let used = &self.devices.usage(device).consumed;
+        let used = &usage.consumed;
         for (name, amount) in &taken {
             let mut sum = amount.0.saturating_add(used.get(name).map_or(0, |nano| nano.0));
             for pick in self.picks.iter().filter(|pick| pick.device == device) {
@@ -434,7 +477,12 @@ impl<'a> Search<'a> {
                 pick.claim == at.claim && concerns(constraint, spec, pick.request, pick.option)
             });
             let mut others = others.filter_map(|pick| value(pick.device));
-            others.all(|other| (mine == other) != constraint.distinct)
+            let has = |other: &Attribute, one: &Attribute| other.values().contains(one);
+            match constraint.distinct {
+                true => others.all(|other| !mine.values().iter().any(|one| has(other, one))),
+                // One value that all of them have.
+                false => mine.values().iter().any(|one| others.clone().all(|it| has(it, one))),
+            }
         })
     }
 }
@@ -451,7 +499,7 @@ pub(super) fn attribute<'a>(
     device: &'a DeviceFacts,
     driver: &str,
     name: &Text,
-) -> Option<&'a crate::model::input::Attribute> {
+) -> Option<&'a Attribute> {
     let short = || name.split_once('/').filter(|(domain, _)| *domain == driver);
     device.attributes.get(name).or_else(|| device.attributes.get(short()?.1))
 }

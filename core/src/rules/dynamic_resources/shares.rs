@@ -101,18 +101,24 @@ impl Devices {
     ) -> i64 {
         let hold = self.held.get(&pod);
         let shown = |key: &ResourceClaimKey| self.claims.get(key)?.allocation.as_ref();
+        let named = |at: usize| {
+            let (of, names) = names?;
+            shown(&(of.clone(), names.get(at)?.clone()))
+        };
         let mut sum = 0_i64;
         for (at, claim) in shape.claims.iter().enumerate() {
             let (chosen, shown) = match claim {
                 PodClaim::Named(key) if !seen.insert(key.clone()) => continue,
                 PodClaim::Named(key) => (hold.and_then(|hold| hold.shared(key)), shown(key)),
-                PodClaim::Own { .. } => (hold.and_then(|hold| hold.own(at)), None),
+                // What is left of extended resources that no class backs any more asks nothing.
+                PodClaim::Own { spec, .. } if spec.requests.is_empty() => {
+                    (hold.and_then(|hold| hold.own(at)), None)
+                }
+                PodClaim::Own { .. } => (hold.and_then(|hold| hold.own(at)), named(at)),
                 PodClaim::Extended { claim, .. }
                     if !claim.resources.iter().any(|it| is_gpu(it)) =>
                 {
-                    let named =
-                        names.and_then(|(of, names)| Some((of.clone(), names.get(at)?.clone())));
-                    (hold.and_then(|hold| hold.own(at)), named.as_ref().and_then(shown))
+                    (hold.and_then(|hold| hold.own(at)), named(at))
                 }
                 PodClaim::Extended { .. } | PodClaim::Unusable(_) => continue,
             };

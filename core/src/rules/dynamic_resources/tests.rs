@@ -9,9 +9,13 @@ use super::*;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{
     AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityType, Constraint, DeviceAsk,
-    DeviceFacts, Labels, Nano, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Taint,
-    TaintEffect, Toleration, TolerationOperator,
+    DeviceFacts, Labels, Nano, Reach, ResourceClaimFacts, SliceFacts, Taint, TaintEffect,
+    Toleration, TolerationOperator,
 };
+
+mod attributes;
+mod partitions;
+mod several_users;
 
 fn node(name: &str) -> NodeFacts {
     NodeFacts {
@@ -212,6 +216,19 @@ fn the_first_option_that_can_be_had_is_taken() {
 }
 
 #[test]
+fn which_alternative_is_met_is_told_where_there_are_several() {
+    let devices = all(vec![slice(vec![device("g0"), device("g1")])]);
+    let options = vec![ask("r/many", 3), ask("r/two", 2), ask("r/one", 1)];
+    let either = RequestSpec { name: "r".into(), options };
+    let spec = ClaimSpec { requests: vec![either], ..ClaimSpec::default() };
+    let met =
+        |spec: &ClaimSpec, on: &str| alternatives(&devices, &of_claims(vec![own(spec)]), &node(on));
+    assert_eq!(met(&spec, "a"), [(1, 3)], "there are two");
+    assert!(met(&spec, "b").is_empty(), "it reaches none");
+    assert!(met(&claim(vec![ask("r", 1)]), "a").is_empty());
+}
+
+#[test]
 fn access_for_administration_takes_what_is_in_use_and_keeps_nothing() {
     let mut devices = all(vec![slice(vec![device("g0")])]);
     allocated(&mut devices, &["g0"], false);
@@ -262,26 +279,6 @@ fn partitions_share_counters() {
     devices.recount(std::iter::empty());
     devices.remove_claim(&("ns".into(), "half-0".into()));
     assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Ok(vec!["whole".into()]));
-    devices.recount(std::iter::empty());
-}
-
-#[test]
-fn shares_of_a_device_end_where_its_capacity_does() {
-    let memory = Capacity { value: Nano(100), policy: None };
-    let shared =
-        DeviceFacts { shared: true, capacity: [("memory".into(), memory)].into(), ..device("g0") };
-    let mut devices = all(vec![slice(vec![shared])]);
-    let asking = |amount: i128| {
-        let capacity = [("memory".into(), Nano(amount))].into();
-        claim(vec![DeviceAsk { capacity, ..ask("r", 1) }])
-    };
-    let (forty, sixty) = (asking(40), asking(60));
-    assert_eq!(found(&devices, &[&forty, &sixty]).map(|all| all.len()), Ok(2));
-    assert_eq!(found(&devices, &[&sixty, &sixty]), Err(Stop::None));
-    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)]), &forty]), Err(Stop::None));
-    allocated(&mut devices, &["g0"], true);
-    assert!(found(&devices, &[&sixty]).is_ok());
-    assert_eq!(found(&devices, &[&asking(61)]), Err(Stop::None));
     devices.recount(std::iter::empty());
 }
 

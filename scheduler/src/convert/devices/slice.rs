@@ -111,6 +111,14 @@ fn ready_when(device: &api::Device, shared: &mut Shared) -> Option<Arc<ReadyWhen
 }
 
 fn attribute(value: &api::Attribute, shared: &mut Shared) -> Option<Attribute> {
+    let api::Attribute { ints, bools, strings, versions, .. } = value;
+    let mut list: Vec<Attribute> = ints.iter().map(|one| Attribute::Int(*one)).collect();
+    list.extend(bools.iter().map(|one| Attribute::Bool(*one)));
+    list.extend(strings.iter().map(|one| Attribute::Text(shared.texts.text(one))));
+    list.extend(versions.iter().map(|one| Attribute::Version(shared.texts.text(one))));
+    if !list.is_empty() {
+        return Some(Attribute::List(list));
+    }
     match value {
         api::Attribute { int: Some(value), .. } => Some(Attribute::Int(*value)),
         api::Attribute { bool: Some(value), .. } => Some(Attribute::Bool(*value)),
@@ -162,6 +170,7 @@ fn attribute_value(attribute: &Attribute) -> Value {
             Some(version) => Value::Semver(Arc::new(version)),
             None => Value::Text(text.clone()),
         },
+        Attribute::List(all) => Value::List(Arc::new(all.iter().map(attribute_value).collect())),
     }
 }
 
