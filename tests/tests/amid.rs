@@ -212,3 +212,18 @@ fn a_node_where_a_member_has_the_port_is_not_taken_for_another() {
     let at: Vec<&str> = places.values().map(String::as_str).collect();
     assert_eq!(at, ["n0001", "n0001", "n0000"], "{reason}");
 }
+
+/// What a pod made of those around nodes is nothing once there are no nodes.
+#[test]
+fn who_wants_others_near_waits_where_no_node_is_left() {
+    let wanting = PodShape { kin: role("second"), neighbours: near(ZONE, "first"), ..asking(1) };
+    let wanting = Arc::new(wanting);
+    let comes = |name: &str| Input::Pod(pod(name, &wanting, &in_queue(None)));
+    let (node, gone) = (Input::Node(named(0, 3).into()), Input::NodeGone(text("n0000")));
+    let mut engine = Engine::new();
+    for facts in [vec![namespace(), node, comes("a")], vec![gone], vec![comes("b")]] {
+        engine.step(Time(1_000), facts);
+        engine.recount();
+    }
+    assert_eq!(engine.workloads().len(), 2);
+}
