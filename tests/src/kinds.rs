@@ -191,6 +191,11 @@ fn on_node(at: usize) -> PreferredNodes {
     PreferredNodes { weight: 10, term: NodeSelectorTerm { labels: Vec::new(), fields } }
 }
 
+/// What keeps pods off a node, unless they tolerate it.
+pub fn taint() -> Taint {
+    Taint { key: text(OFF), value: text(""), effect: TaintEffect::NoSchedule }
+}
+
 fn tolerating() -> Toleration {
     let operator = TolerationOperator::Exists;
     Toleration { key: text(OFF), operator, value: text(""), effect: None }
@@ -225,10 +230,7 @@ pub fn odd_nodes() -> impl Strategy<Value = Vec<NodeFacts>> {
             if nameless {
                 facts.labels.remove(HOST);
             }
-            if off {
-                let (key, value) = (text(OFF), text(""));
-                facts.taints.push(Taint { key, value, effect: TaintEffect::NoSchedule });
-            }
+            facts.taints.extend(off.then(taint));
             facts
         };
         nodes.into_iter().enumerate().map(facts).collect()
