@@ -358,6 +358,42 @@ fn members_that_spread_are_beside_their_neighbours() {
     assert!(nodes[3..].iter().all(|node| *node == nodes[5] && *node != nodes[0]), "{nodes:?}");
 }
 
+/// Each of two sets has a domain of its own, and both lost a member. The one that comes first wants
+/// the other one near, and joins after it.
+#[test]
+fn who_waits_for_another_set_joins_after_it() {
+    let a = Requirement { key: text("app"), operator: Operator::In, values: vec![text("a")] };
+    let namespaces = vec![text(TEAM)];
+    let peers = PeerSelector { namespaces, namespace_selector: None, labels: Some(vec![a]) };
+    let affinity = vec![PeerTerm { key: text(ZONE), peers }];
+    let kin = |app: &str| {
+        let labels = labels(&[("app", app)]);
+        Some(Arc::new(Kin { namespace: text(TEAM), labels }))
+    };
+    let worker = Arc::new(PodShape {
+        requests: amounts(&[("cpu", 1)]),
+        kin: kin("b"),
+        neighbours: Some(Arc::new(Neighbours { affinity, ..Neighbours::default() })),
+        ..PodShape::default()
+    });
+    let requests = amounts(&[("cpu", 2)]);
+    let leader = Arc::new(PodShape { requests, kin: kin("a"), ..PodShape::default() });
+    let members = vec![worker.clone(), worker, leader];
+    let case = Case { nodes: vec![(9, 9, Some("x"))], members, ask: Ask::Sets { level: 0 } };
+    let mut pods = gang("g", 3, Some(3), &case.members[0], &case.wishes());
+    for (pod, shape) in pods.iter_mut().zip(&case.members) {
+        pod.shape = shape.clone();
+    }
+    pods[0].node = Some(text("n0"));
+    let nodes = case.model().nodes.into_iter().map(|it| Input::Node(it.into()));
+    let facts = [namespace()].into_iter().chain(nodes).chain(pods.into_iter().map(Input::Pod));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts.collect());
+    engine.recount();
+    let names: Vec<String> = binds(&output).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["g-1", "g-2"]);
+}
+
 fn config(cases: u32) -> Config {
     let failure_persistence = Some(Box::new(FileFailurePersistence::Off) as _);
     Config { cases, failure_persistence, ..Config::default() }

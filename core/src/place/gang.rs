@@ -156,7 +156,7 @@ pub fn place_beside(
 ) -> bool {
     let start = txn.checkpoint();
     let placed = if topology.per_set {
-        pod_sets::sets(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
+        pod_sets::sets_in_turn(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
             let own = pod_sets::peers_of(txn, set[0], peers);
             let topology = topology.of_class(txn.state(), set[0].class);
             let set: Vec<Ask> = set.into_iter().cloned().collect();
