@@ -1,5 +1,5 @@
-//! Pod affinity, topology spread and host ports by their definition: every question scans all nodes
-//! and pods.
+//! Pod affinity, topology spread, host ports and taints by their definition: every question scans
+//! all nodes and pods.
 //!
 //! Slow and obviously right, for properties: whether a pod may go to a node as things are, and
 //! whether some order and some nodes get all members of a gang in.
@@ -9,10 +9,13 @@ use std::sync::Arc;
 
 use capstan_core::model::input::{
     HostPort, LabelSelector, Labels, NodeFacts, PeerSelector, PeerTerm, PodFacts, PodPhase,
-    PodShape, Spread, Text,
+    PodShape, Spread, TaintEffect, Text,
 };
 use capstan_core::rules::neighbours::Tenancy;
 use capstan_core::rules::selector::selects;
+use capstan_core::rules::taints::tolerates;
+
+use crate::facts::text;
 
 /// A pod with a place.
 #[derive(Clone, Debug)]
@@ -70,6 +73,7 @@ impl Cluster {
 
     fn would_take(&self, node: usize, shape: &PodShape) -> bool {
         self.selects(node, shape)
+            && self.is_tolerated(node, shape)
             && self.has_room(node, shape)
             && self.has_ports(node, shape)
             && self.is_linked(node, shape)
@@ -81,6 +85,15 @@ impl Cluster {
     pub(crate) fn selects(&self, node: usize, shape: &PodShape) -> bool {
         let labels = &self.nodes[node].labels;
         shape.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+
+    /// Whether a pod tolerates all that keeps pods off a node.
+    fn is_tolerated(&self, node: usize, shape: &PodShape) -> bool {
+        let mut taints = self.nodes[node].taints.iter();
+        taints.all(|taint| {
+            let hard = taint.effect != TaintEffect::PreferNoSchedule;
+            !hard || tolerates(&shape.tolerations, taint, false)
+        })
     }
 
     fn has_room(&self, node: usize, shape: &PodShape) -> bool {
@@ -181,6 +194,7 @@ impl Cluster {
                 let selected = self.selects(*at, shape);
                 hard.iter().all(|other| labels.contains_key(&other.key))
                     && (!spread.honors_affinity || selected)
+                    && (!spread.honors_taints || self.is_tolerated(*at, shape))
             };
             let mut domains: BTreeMap<&Text, u32> = BTreeMap::new();
             for at in (0..self.nodes.len()).filter(makes_domain) {
@@ -263,6 +277,13 @@ impl Cluster {
         }
         false
     }
+}
+
+/// A kind of pods with the slot of a node that each takes, as one more resource.
+pub fn sized(shape: &Arc<PodShape>) -> Arc<PodShape> {
+    let mut own = PodShape::clone(shape);
+    own.requests.insert(text("pods"), 1);
+    Arc::new(own)
 }
 
 /// Whether a constraint counts a pod.

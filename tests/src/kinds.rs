@@ -4,21 +4,26 @@
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    Kin, LabelSelector, Neighbours, Operator, PeerSelector, PeerTerm, PodShape, PreferredPeers,
-    Requirement, Spread, Text,
+    HostPort, Kin, LabelSelector, Labels, Neighbours, NodeFacts, NodeSelectorTerm, Operator,
+    PeerSelector, PeerTerm, PodShape, PreferredNodes, PreferredPeers, Requirement, Spread, Taint,
+    TaintEffect, Text, Toleration, TolerationOperator,
 };
 use capstan_core::rules::neighbours::Tenancy;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use crate::facts::{TEAM, amounts, labels, text};
+use crate::facts::{TEAM, amounts, labels, node, text};
 
 /// The key of domains of several nodes.
 pub const ZONE: &str = "zone";
 /// Another such key: its domains lie across zones.
 pub const RACK: &str = "rack";
+/// Another namespace, where others may be: it has a label that the team's own lacks.
+pub const OTHER: &str = "other";
 const HOST: &str = "kubernetes.io/hostname";
+const TIER: &str = "tier";
+const OFF: &str = "off";
 
 fn selector() -> impl Strategy<Value = Option<LabelSelector>> {
     let one = |value: &str| Requirement {
@@ -85,12 +90,32 @@ fn wants() -> impl Strategy<Value = Neighbours> {
 /// A pod of such a kind that is there, and on which node; or one of another scheduler that is only
 /// nominated for it.
 pub fn resident() -> impl Strategy<Value = (Arc<PodShape>, usize, Tenancy)> {
-    let tenancy = prop_oneof![
+    (kind(), 0..8_usize, tenancy())
+}
+
+fn tenancy() -> impl Strategy<Value = Tenancy> {
+    prop_oneof![
         13 => Just(Tenancy::Staying),
         4 => Just(Tenancy::Leaving),
         3 => Just(Tenancy::Nominated),
-    ];
-    (kind(), 0..8_usize, tenancy)
+    ]
+}
+
+/// The same of a [`picky`] kind, of the team's namespace or the other one.
+pub fn picky_resident() -> impl Strategy<Value = (Arc<PodShape>, usize, Tenancy)> {
+    let other = prop::bool::weighted(0.3);
+    (picky(), other, 0..8_usize, tenancy()).prop_map(|(kind, other, node, tenancy)| {
+        let mut own = PodShape::clone(&kind);
+        if let Some(kin) = own.kin.as_mut().filter(|_| other) {
+            Arc::make_mut(kin).namespace = text(OTHER);
+        }
+        (Arc::new(own), node, tenancy)
+    })
+}
+
+/// Labels of the other namespace.
+pub fn labels_of_other() -> Labels {
+    labels(&[(TIER, "gold")])
 }
 
 /// A kind of pods that asks for a little `cpu`, or for none.
@@ -108,6 +133,107 @@ pub fn kind() -> impl Strategy<Value = Arc<PodShape>> {
             neighbours: wants.map(Arc::new),
             ..PodShape::default()
         })
+    })
+}
+
+/// Which namespaces the terms of a kind mean.
+fn scope() -> impl Strategy<Value = PeerSelector> {
+    let of = |names: &[&str], namespace_selector: Option<LabelSelector>| {
+        let namespaces = names.iter().map(|name| text(*name)).collect();
+        Just(PeerSelector { namespaces, namespace_selector, labels: None })
+    };
+    let tiers = Requirement { key: text(TIER), operator: Operator::Exists, values: vec![] };
+    prop_oneof![
+        4 => of(&[TEAM], None),
+        1 => of(&[OTHER], None),
+        1 => of(&[OTHER, TEAM], None),
+        1 => of(&[TEAM], Some(vec![tiers])),
+        1 => of(&[], Some(vec![])),
+    ]
+}
+
+/// All terms of a kind, for the namespaces that they mean.
+fn terms_of(wants: &mut Neighbours) -> impl Iterator<Item = &mut PeerTerm> {
+    let required = wants.affinity.iter_mut().chain(&mut wants.anti_affinity);
+    required.chain(wants.preferred.iter_mut().map(|preferred| &mut preferred.term))
+}
+
+/// A kind of pods that may also want host ports, tolerate what keeps pods off some nodes, prefer a
+/// node by its name, and mean pods of another namespace.
+pub fn picky() -> impl Strategy<Value = Arc<PodShape>> {
+    let ports = prop_oneof![
+        6 => Just(Vec::<u16>::new()),
+        1 => Just(vec![80]),
+        1 => Just(vec![81]),
+        1 => Just(vec![80, 81]),
+    ];
+    let prefers = option::weighted(0.6, 0..4_usize);
+    let tolerates = prop::bool::weighted(0.6);
+    (kind(), ports, prefers, tolerates, scope()).prop_map(
+        |(kind, ports, prefers, tolerates, scope)| {
+            let mut own = PodShape::clone(&kind);
+            let port = |port| HostPort { port, protocol: text("TCP"), ip: text("0.0.0.0") };
+            own.ports = ports.into_iter().map(port).collect();
+            own.preferred_nodes = prefers.map(on_node).into_iter().collect();
+            own.tolerations = tolerates.then(tolerating).into_iter().collect();
+            for term in own.neighbours.as_mut().map(Arc::make_mut).into_iter().flat_map(terms_of) {
+                let labels = term.peers.labels.take();
+                term.peers = PeerSelector { labels, ..scope.clone() };
+            }
+            Arc::new(own)
+        },
+    )
+}
+
+fn on_node(at: usize) -> PreferredNodes {
+    let (key, values) = (text("metadata.name"), vec![text(format!("n{at}"))]);
+    let fields = vec![Requirement { key, operator: Operator::In, values }];
+    PreferredNodes { weight: 10, term: NodeSelectorTerm { labels: Vec::new(), fields } }
+}
+
+/// What keeps pods off a node, unless they tolerate it.
+pub fn taint() -> Taint {
+    Taint { key: text(OFF), value: text(""), effect: TaintEffect::NoSchedule }
+}
+
+fn tolerating() -> Toleration {
+    let operator = TolerationOperator::Exists;
+    Toleration { key: text(OFF), operator, value: text(""), effect: None }
+}
+
+/// A small node: cpus, pods, and its zone.
+type Small = (i64, i64, Option<&'static str>);
+
+fn small() -> impl Strategy<Value = Small> {
+    let zone = option::weighted(0.9, prop_oneof![Just("x"), Just("y"), Just("z")]);
+    (0..4_i64, 1..5_i64, zone)
+}
+
+fn small_node(at: usize, (cpu, pods, zone): Small) -> NodeFacts {
+    let mut facts = node(&format!("n{at}"), &[("cpu", cpu), ("pods", pods)]);
+    facts.labels.extend(zone.map(|zone| (text(ZONE), text(zone))));
+    facts
+}
+
+/// Small nodes `n0` and so on, in zones or in none.
+pub fn nodes() -> impl Strategy<Value = Vec<NodeFacts>> {
+    let facts = |(at, of): (usize, Small)| small_node(at, of);
+    vec(small(), 1..5).prop_map(move |nodes| nodes.into_iter().enumerate().map(facts).collect())
+}
+
+/// The same, some of which keep pods off, or lack the label that has their name.
+pub fn odd_nodes() -> impl Strategy<Value = Vec<NodeFacts>> {
+    let odd = (small(), prop::bool::weighted(0.15), prop::bool::weighted(0.2));
+    vec(odd, 1..5).prop_map(|nodes| {
+        let facts = |(at, (of, nameless, off)): (usize, (Small, bool, bool))| {
+            let mut facts = small_node(at, of);
+            if nameless {
+                facts.labels.remove(HOST);
+            }
+            facts.taints.extend(off.then(taint));
+            facts
+        };
+        nodes.into_iter().enumerate().map(facts).collect()
     })
 }
 

@@ -1,18 +1,22 @@
 //! Gangs that have to be searched for, amid nodes that say nothing to them: what is found on a few
-//! nodes is found amid thousands of others.
+//! nodes is found amid thousands of others, and no node is taken for another one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    ClaimUse, Input, Kin, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm, PodFacts,
-    PodShape, PodVolumes, Requirement, StorageFact, Taint, TaintEffect, Text,
+    ClaimUse, HostPort, Input, Kin, Neighbours, NodeFacts, NodeSelectorTerm, Operator, PeerSelector,
+    PeerTerm, PodFacts, PodPhase, PodShape, PodVolumes, PreferredNodes, Requirement, StorageFact,
+    Taint, TaintEffect,
 };
 use capstan_core::plan::Action;
 use capstan_core::time::Time;
 use capstan_tests::disks::{claim, class, key};
-use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, shape, text};
+use capstan_tests::facts::{
+    TEAM, amounts, gang, in_queue, labels, namespace, node, pod, shape, text,
+};
+use capstan_tests::kinds::ZONE;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const POOL: &str = "pool";
@@ -109,6 +113,32 @@ fn role(name: &str) -> Option<Arc<Kin>> {
     Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(&[("role", name)]) }))
 }
 
+/// Pods of a role, within domains of a key.
+fn within(key: &str, role: &str) -> Vec<PeerTerm> {
+    let values = vec![text(role)];
+    let role_is = Requirement { key: text("role"), operator: Operator::In, values };
+    let namespaces = vec![text(TEAM)];
+    let peers = PeerSelector { namespaces, namespace_selector: None, labels: Some(vec![role_is]) };
+    vec![PeerTerm { key: text(key), peers }]
+}
+
+fn near(key: &str, role: &str) -> Option<Arc<Neighbours>> {
+    let affinity = within(key, role);
+    Some(Arc::new(Neighbours { affinity, ..Neighbours::default() }))
+}
+
+/// To be on the node of a name.
+fn on_node(name: &str) -> Vec<PreferredNodes> {
+    let (key, values) = (text("metadata.name"), vec![text(name)]);
+    let fields = vec![Requirement { key, operator: Operator::In, values }];
+    vec![PreferredNodes { weight: 100, term: NodeSelectorTerm { labels: Vec::new(), fields } }]
+}
+
+fn ports(numbers: &[u16]) -> Vec<HostPort> {
+    let port = |port: &u16| HostPort { port: *port, protocol: text("TCP"), ip: text("0.0.0.0") };
+    numbers.iter().map(port).collect()
+}
+
 /// Nodes that look the same to both members as things are, of which one alone will do for the
 /// second: it is of the pool that it wants, and wants the first there.
 #[test]
@@ -116,18 +146,10 @@ fn nodes_that_nobody_can_open_are_not_taken_for_others() {
     for count in [2, 40, 5_000] {
         let mut nodes: Vec<NodeFacts> = (0..count).map(|at| named(at, 2)).collect();
         nodes.last_mut().expect("some").labels.insert(text(POOL), text("fast"));
-        let values: Vec<Text> = vec![text("first")];
-        let role_is = Requirement { key: text("role"), operator: Operator::In, values };
-        let peers = PeerSelector {
-            namespaces: vec![text(TEAM)],
-            namespace_selector: None,
-            labels: Some(vec![role_is]),
-        };
-        let affinity = vec![PeerTerm { key: text(HOSTNAME), peers }];
         let first = PodShape { kin: role("first"), ..asking(1) };
         let second = PodShape {
             kin: role("second"),
-            neighbours: Some(Arc::new(Neighbours { affinity, ..Neighbours::default() })),
+            neighbours: near(HOSTNAME, "first"),
             node_selector: labels(&[(POOL, "fast")]),
             ..asking(1)
         };
@@ -137,4 +159,71 @@ fn nodes_that_nobody_can_open_are_not_taken_for_others() {
         let at = places.into_values().collect::<Vec<_>>();
         assert_eq!(at, [last.clone(), last], "of {count}: {reason}");
     }
+}
+
+/// Two nodes have the same free, and a large member keeps small ones off the one that has the key
+/// by which it does: on the other one all of them find room.
+#[test]
+fn nodes_without_a_key_are_not_taken_for_those_that_have_it() {
+    let anti_affinity = within("cage", "small");
+    let large = PodShape {
+        kin: role("large"),
+        neighbours: Some(Arc::new(Neighbours { anti_affinity, ..Neighbours::default() })),
+        preferred_nodes: on_node("n0000"),
+        ..asking(2)
+    };
+    let small = PodShape { kin: role("small"), preferred_nodes: on_node("n0001"), ..asking(1) };
+    let mut nodes = [named(0, 4), named(1, 4)];
+    nodes[0].labels.insert(text("cage"), text("c"));
+    let nodes = nodes.into_iter().map(|it| Input::Node(it.into()));
+    let shapes = [vec![large], vec![small; 6]].concat();
+    let (places, reason) = decided(nodes.chain(members(shapes)));
+    assert_eq!(places.len(), 7, "{reason}");
+    assert_eq!(places["g-0"], "n0001");
+}
+
+/// Two nodes have the same free. A port of the one went to a member, which nobody minds yet who
+/// would need it: who wants others near that are still to come.
+#[test]
+fn a_node_where_a_member_has_the_port_is_not_taken_for_another() {
+    let first = PodShape { kin: role("first"), ports: ports(&[80, 81]), ..asking(1) };
+    let second = PodShape {
+        kin: role("second"),
+        neighbours: near(ZONE, "first"),
+        preferred_nodes: on_node("n0000"),
+        ..asking(1)
+    };
+    let third = PodShape {
+        kin: role("third"),
+        neighbours: near(ZONE, "second"),
+        ports: ports(&[80]),
+        ..asking(2)
+    };
+    let mut nodes = [named(0, 3), named(1, 3)];
+    for facts in &mut nodes {
+        facts.labels.insert(text(ZONE), text("z"));
+    }
+    let nodes = nodes.into_iter().map(|it| Input::Node(it.into()));
+    let other = Arc::new(PodShape { ports: ports(&[81]), ..asking(1) });
+    let mut there = pod("there", &other, &in_queue(None));
+    (there.ours, there.node, there.phase) = (false, Some(text("n0000")), PodPhase::Running);
+    let facts = nodes.chain([Input::Pod(there)]).chain(members(vec![first, second, third]));
+    let (places, reason) = decided(facts);
+    let at: Vec<&str> = places.values().map(String::as_str).collect();
+    assert_eq!(at, ["n0001", "n0001", "n0000"], "{reason}");
+}
+
+/// What a pod made of those around nodes is nothing once there are no nodes.
+#[test]
+fn who_wants_others_near_waits_where_no_node_is_left() {
+    let wanting = PodShape { kin: role("second"), neighbours: near(ZONE, "first"), ..asking(1) };
+    let wanting = Arc::new(wanting);
+    let comes = |name: &str| Input::Pod(pod(name, &wanting, &in_queue(None)));
+    let (node, gone) = (Input::Node(named(0, 3).into()), Input::NodeGone(text("n0000")));
+    let mut engine = Engine::new();
+    for facts in [vec![namespace(), node, comes("a")], vec![gone], vec![comes("b")]] {
+        engine.step(Time(1_000), facts);
+        engine.recount();
+    }
+    assert_eq!(engine.workloads().len(), 2);
 }

@@ -13,14 +13,16 @@ use capstan_core::model::input::{
 use capstan_core::plan::{Action, Effect, EffectResult};
 use capstan_core::rules::neighbours::Tenancy;
 use capstan_core::time::Time;
-use capstan_tests::around::{Cluster, Placed};
+use capstan_tests::around::{Cluster, Placed, sized};
 use capstan_tests::devices;
 use capstan_tests::facts::{
     TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, labels, local_queue, namespace,
     node, nominal, pod, text,
 };
 use capstan_tests::hand::{answer, binds};
-use capstan_tests::kinds::{ZONE, kind, resident};
+use capstan_tests::kinds::{
+    OTHER, ZONE, kind, labels_of_other, nodes, odd_nodes, picky, picky_resident, resident,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -71,7 +73,8 @@ impl Case {
             tenancy: *tenancy,
         });
         let (nodes, placed) = (self.nodes.clone(), placed.collect());
-        Cluster { nodes, namespaces: BTreeMap::new(), placed, linked: self.linked.clone() }
+        let namespaces = BTreeMap::from([(text(OTHER), labels_of_other())]);
+        Cluster { nodes, namespaces, placed, linked: self.linked.clone() }
     }
 
     fn least(&self) -> usize {
@@ -189,7 +192,8 @@ impl Case {
     }
 
     fn ground(&self) -> Vec<Input> {
-        let mut all = vec![namespace()];
+        let (name, labels) = (text(OTHER), labels_of_other());
+        let mut all = vec![namespace(), Input::Namespace { name, labels }];
         all.extend(self.nodes.iter().cloned().map(|it| Input::Node(it.into())));
         all.extend((0..self.nodes.len()).filter(|_| self.devices).map(|at| self.slice(at)));
         let zones = self.linked.iter().any(|(node, device)| node != device);
@@ -271,41 +275,27 @@ fn done(effect: &Effect) -> Input {
     answer(effect, EffectResult::Done)
 }
 
-fn some_node() -> impl Strategy<Value = (i64, i64, Option<&'static str>)> {
-    let zone = option::weighted(0.9, prop_oneof![Just("x"), Just("y"), Just("z")]);
-    (0..4_i64, 1..5_i64, zone)
+fn case() -> impl Strategy<Value = Case> {
+    case_of(nodes(), resident(), kind())
 }
 
-fn case() -> impl Strategy<Value = Case> {
-    let nodes = vec(some_node(), 1..5);
-    let there = vec(resident(), 0..4);
-    let kinds = vec((kind(), 1..4_usize), 1..4);
-    (nodes, there, kinds).prop_map(|(nodes, there, kinds)| {
-        let node = |(at, (cpu, pods, zone)): (usize, &(i64, i64, Option<&str>))| {
-            let mut facts = node(&format!("n{at}"), &[("cpu", *cpu), ("pods", *pods)]);
-            facts.labels.extend(zone.map(|zone| (text(ZONE), text(zone))));
+fn case_of(
+    nodes: impl Strategy<Value = Vec<NodeFacts>>,
+    resident: impl Strategy<Value = Resident>,
+    kind: impl Strategy<Value = Arc<PodShape>>,
+) -> impl Strategy<Value = Case> {
+    let (there, kinds) = (vec(resident, 0..4), vec((kind, 1..4_usize), 1..4));
+    (nodes, there, kinds).prop_map(|(mut nodes, there, kinds)| {
+        for (at, facts) in nodes.iter_mut().enumerate() {
             facts.labels.insert(text(POOL), text(at % 2));
-            facts
-        };
-        let nodes: Vec<NodeFacts> = nodes.iter().enumerate().map(node).collect();
+        }
         let all = kinds.into_iter().flat_map(|(kind, count)| vec![kind; count]);
-        // With what a node slot counts for, so that the model needs to know of one resource only.
-        let sized = |shape: Arc<PodShape>| {
-            let mut own = PodShape::clone(&shape);
-            own.requests.remove("pods");
-            Arc::new(own)
-        };
-        Case::of(nodes, there, all.take(5).map(sized).collect())
+        Case::of(nodes, there, all.take(5).collect())
     })
 }
 
 /// The model counts pods of a node as one more resource.
 fn with_slots(model: &mut Cluster, members: &[Arc<PodShape>]) -> Vec<Arc<PodShape>> {
-    let sized = |shape: &Arc<PodShape>| {
-        let mut own = PodShape::clone(shape);
-        own.requests.insert(text("pods"), 1);
-        Arc::new(own)
-    };
     for placed in &mut model.placed {
         placed.shape = sized(&placed.shape);
     }
@@ -451,6 +441,16 @@ proptest! {
     #[test]
     fn a_gang_that_finds_its_devices_is_placed(case in case()) {
         placed_if_it_can_be(&Case { devices: true, ..case })?;
+    }
+
+    /// The same with host ports, taints, nodes without their name's label and such that a member
+    /// prefers, and pods of another namespace; and where not all members need start.
+    #[test]
+    fn a_picky_gang_that_can_be_placed_is_placed(
+        case in case_of(odd_nodes(), picky_resident(), picky()),
+        least in 1..9_usize,
+    ) {
+        placed_if_it_can_be(&Case { least, ..case })?;
     }
 }
 

@@ -11,10 +11,10 @@ use capstan_core::model::input::{
     SetLevels, SliceWish, Spread, Text, Wishes,
 };
 use capstan_core::time::Time;
-use capstan_tests::around::{Cluster, Placed};
+use capstan_tests::around::{Cluster, Placed, sized};
 use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, text};
 use capstan_tests::hand::binds;
-use capstan_tests::kinds::{ZONE, kind};
+use capstan_tests::kinds::{ZONE, kind, picky};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -31,6 +31,8 @@ enum Ask {
     Slices { level: usize, size: u32, in_one_zone: bool },
     /// Each set in one domain of a level.
     Sets { level: usize },
+    /// All of the gang in one domain of a level.
+    Whole { level: usize },
     /// Each set as its shapes say.
     Own,
 }
@@ -55,7 +57,8 @@ type Places = Vec<(Member, usize)>;
 fn case() -> impl Strategy<Value = Case> {
     let zone = option::weighted(0.9, prop_oneof![Just("x"), Just("y")]);
     let nodes = vec((0..4_i64, 1..5_i64, zone), 1..4);
-    let members = vec((kind(), own(), 1..5_usize), 1..3).prop_map(|kinds| {
+    let kind = prop_oneof![kind(), picky()];
+    let members = vec((kind, own(), 1..5_usize), 1..3).prop_map(|kinds| {
         let close = |shape: Arc<PodShape>, levels: Option<SetLevels>| {
             let levels = levels.map(Arc::new);
             Arc::new(PodShape { levels, ..PodShape::clone(&shape) })
@@ -72,7 +75,8 @@ fn case() -> impl Strategy<Value = Case> {
     let slices = (0..LEVELS.len(), 1..4_u32, prop::bool::weighted(0.3))
         .prop_map(|(level, size, in_one_zone)| Ask::Slices { level, size, in_one_zone });
     let sets = (0..LEVELS.len()).prop_map(|level| Ask::Sets { level });
-    let ask = prop_oneof![2 => slices, 1 => sets, 2 => Just(Ask::Own)];
+    let whole = (0..LEVELS.len()).prop_map(|level| Ask::Whole { level });
+    let ask = prop_oneof![2 => slices, 1 => sets, 1 => whole, 2 => Just(Ask::Own)];
     (nodes, members.prop_shuffle(), ask).prop_map(|(nodes, mut members, ask)| {
         if !matches!(ask, Ask::Own) {
             let bare = |shape: &PodShape| Arc::new(PodShape { levels: None, ..shape.clone() });
@@ -112,6 +116,7 @@ impl Case {
                 topology.required = Some(text(LEVELS[*level]));
                 topology.per_pod_set = true;
             }
+            Ask::Whole { level } => topology.required = Some(text(LEVELS[*level])),
             Ask::Own => {}
         }
         Arc::new(wishes)
@@ -123,6 +128,7 @@ impl Case {
         match &self.ask {
             Ask::Sets { level } => (Some(*level), None),
             Ask::Slices { level, size, .. } => (None, Some((*level, *size))),
+            Ask::Whole { .. } => (None, None),
             Ask::Own => {
                 let own = set.levels.as_deref().cloned().unwrap_or_default();
                 let slices = own.slices.map(|slices| (at(&slices.level), slices.size));
@@ -221,6 +227,7 @@ impl Case {
         let all: Vec<usize> = places.iter().map(|(_, at)| *at).collect();
         let whole = match self.ask {
             Ask::Slices { in_one_zone: true, .. } => Some(0),
+            Ask::Whole { level } => Some(level),
             _ => None,
         };
         let is_known = |level: usize| (0..model.nodes.len()).any(|at| domain(level, at).is_some());
@@ -283,13 +290,6 @@ impl Case {
         }
         false
     }
-}
-
-/// The model counts pods of a node as one more resource.
-fn sized(shape: &Arc<PodShape>) -> Arc<PodShape> {
-    let mut own = PodShape::clone(shape);
-    own.requests.insert(text("pods"), 1);
-    Arc::new(own)
 }
 
 /// Found by the property below: the large member keeps the others away from its node, and only the
@@ -356,6 +356,42 @@ fn members_that_spread_are_beside_their_neighbours() {
     assert_eq!(nodes.len(), 6);
     assert!(nodes[..3].iter().all(|node| *node == nodes[0]), "{nodes:?}");
     assert!(nodes[3..].iter().all(|node| *node == nodes[5] && *node != nodes[0]), "{nodes:?}");
+}
+
+/// Each of two sets has a domain of its own, and both lost a member. The one that comes first wants
+/// the other one near, and joins after it.
+#[test]
+fn who_waits_for_another_set_joins_after_it() {
+    let a = Requirement { key: text("app"), operator: Operator::In, values: vec![text("a")] };
+    let namespaces = vec![text(TEAM)];
+    let peers = PeerSelector { namespaces, namespace_selector: None, labels: Some(vec![a]) };
+    let affinity = vec![PeerTerm { key: text(ZONE), peers }];
+    let kin = |app: &str| {
+        let labels = labels(&[("app", app)]);
+        Some(Arc::new(Kin { namespace: text(TEAM), labels }))
+    };
+    let worker = Arc::new(PodShape {
+        requests: amounts(&[("cpu", 1)]),
+        kin: kin("b"),
+        neighbours: Some(Arc::new(Neighbours { affinity, ..Neighbours::default() })),
+        ..PodShape::default()
+    });
+    let requests = amounts(&[("cpu", 2)]);
+    let leader = Arc::new(PodShape { requests, kin: kin("a"), ..PodShape::default() });
+    let members = vec![worker.clone(), worker, leader];
+    let case = Case { nodes: vec![(9, 9, Some("x"))], members, ask: Ask::Sets { level: 0 } };
+    let mut pods = gang("g", 3, Some(3), &case.members[0], &case.wishes());
+    for (pod, shape) in pods.iter_mut().zip(&case.members) {
+        pod.shape = shape.clone();
+    }
+    pods[0].node = Some(text("n0"));
+    let nodes = case.model().nodes.into_iter().map(|it| Input::Node(it.into()));
+    let facts = [namespace()].into_iter().chain(nodes).chain(pods.into_iter().map(Input::Pod));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts.collect());
+    engine.recount();
+    let names: Vec<String> = binds(&output).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["g-1", "g-2"]);
 }
 
 fn config(cases: u32) -> Config {

@@ -577,7 +577,7 @@ impl Class {
         const NEVER: FactVerdict = FactVerdict { version: 0, score: None };
         self.verdicts.resize(room.slots(), NEVER);
         let tree: &Tree = &room.tree;
-        let mut outlook = std::mem::take(&mut self.outlook);
+        let mut outlook = Outlook::default();
         if let Some(first) = tree.order().first() {
             outlook.rebuild(&self.bare(room, *first));
         }

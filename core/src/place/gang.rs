@@ -156,7 +156,7 @@ pub fn place_beside(
 ) -> bool {
     let start = txn.checkpoint();
     let placed = if topology.per_set {
-        pod_sets::sets(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
+        pod_sets::sets_in_turn(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
             let own = pod_sets::peers_of(txn, set[0], peers);
             let joining = levels::members_of(txn.state(), set.iter().copied());
             let topology = topology.beside(&txn.state().room, &joining, peers);

@@ -85,21 +85,30 @@ pub fn peers_of(txn: &Txn<'_>, ask: &Ask, peers: &[(ShapeIdx, NodeIdx)]) -> Vec<
     own.map(|(_, node)| *node).collect()
 }
 
-/// Places pod sets for each of which the levels hold by itself.
-pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
-    let alone = TopologyAsk { per_set: false, ..topology };
-    let sets = sets(txn, asks.iter(), topology.mixed);
-    let mut sets: Vec<Vec<Ask>> =
-        sets.into_iter().map(|set| set.into_iter().cloned().collect()).collect();
-    let shapes = asks.iter().map(|ask| txn.state().classes.class(ask.class).key.shape);
+/// The asks of each pod set; those for whom others of these may open nodes come after the others.
+pub(super) fn sets_in_turn<'a>(
+    txn: &mut Txn<'_>,
+    asks: impl Iterator<Item = &'a Ask> + Clone,
+    mixed: bool,
+) -> Vec<Vec<&'a Ask>> {
+    let mut sets = sets(txn, asks.clone(), mixed);
+    let shapes = asks.map(|ask| txn.state().classes.class(ask.class).key.shape);
     let together = coupled::together(txn, shapes);
     if !together.is_empty() {
-        // Those for whom others may open nodes come after these.
-        let waits = |txn: &mut Txn<'_>, set: &[Ask]| {
+        let waits = |txn: &mut Txn<'_>, set: &[&Ask]| {
             set.iter().any(|ask| coupled::waits_for(txn, ask.class, &together))
         };
         sets.sort_by_cached_key(|set| waits(txn, set));
     }
+    sets
+}
+
+/// Places pod sets for each of which the levels hold by itself.
+pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
+    let alone = TopologyAsk { per_set: false, ..topology };
+    let sets = sets_in_turn(txn, asks.iter(), topology.mixed);
+    let sets: Vec<Vec<Ask>> =
+        sets.into_iter().map(|set| set.into_iter().cloned().collect()).collect();
     in_some_order(txn, sets.iter().collect(), |txn, set| gang::place(txn, set, alone))
 }
 

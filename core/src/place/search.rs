@@ -14,13 +14,14 @@ use std::ops::Range;
 use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::explain::reason::SearchBound;
-use crate::model::ids::{ClassIdx, PodIdx};
+use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::Txn;
 use crate::place::attached::Attached;
 use crate::place::candidates::{Candidates, NODES_MAX};
 use crate::place::gang::{self, Ask};
 use crate::place::ways::{self, Choosing};
 use crate::place::{at_once, budget, exact, turns};
+use crate::rules::neighbours::keys::KeyIdx;
 
 /// Placements that one search tries. Far more than a gang of a dozen members on a few racks
 /// needs; it bounds what a gang costs that fits nowhere. All searches of one decision share what
@@ -49,6 +50,7 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
         members: members.collect(),
         choosing: Choosing::of(txn.state(), &classes),
         attached: Attached::of(txn.state(), &classes),
+        apart: keys_apart(txn, &classes),
         classes,
         resources: resources(txn, asks.iter().map(|ask| ask.class)),
         nodes: Vec::new(),
@@ -112,6 +114,8 @@ struct Search {
     choosing: Option<Choosing>,
     /// Volumes of members that drivers count; `None`: there are none.
     attached: Option<Attached>,
+    /// Keys by which members keep each other away from a node that has them.
+    apart: Vec<KeyIdx>,
     resources: Vec<ResourceIdx>,
     /// Positions that are looked at.
     nodes: Vec<usize>,
@@ -124,8 +128,8 @@ struct Search {
     most: u32,
 }
 
-/// All that members can tell of a node: who may use it, what they can choose there, what it
-/// attaches, and what is free.
+/// All that members can tell of a node: who may use it, by which keys they keep each other off it,
+/// what they can choose there, what it attaches, and what is free.
 type Looks = (Vec<u32>, Vec<i64>);
 
 impl Search {
@@ -216,6 +220,8 @@ impl Search {
         let slots = |class: &ClassIdx| state.classes.fit(*class).spot(position).slots;
         let free = |resource: &ResourceIdx| state.room.ledger.free(node, *resource);
         let mut looks: Vec<u32> = self.classes.iter().map(slots).collect();
+        let tables = self.apart.iter().map(|key| state.room.neighbourhood.keys.table(*key));
+        looks.extend(tables.map(|table| u32::from(table.domain(node).is_some())));
         if let Some(choosing) = &mut self.choosing {
             choosing.looks(txn, position, &mut looks);
         }
@@ -224,6 +230,23 @@ impl Search {
         }
         (looks, self.resources.iter().map(free).collect())
     }
+}
+
+/// Keys by which members of these classes keep each other away: a node that lacks one holds them
+/// together. (Keys with domains of several nodes are [`coupled`](super::coupled)'s to look at.)
+fn keys_apart(txn: &mut Txn<'_>, classes: &[ClassIdx]) -> Vec<KeyIdx> {
+    let state = txn.state();
+    let shape = |class: ClassIdx| state.classes.class(class).key.shape;
+    let is_seen = |class: &ClassIdx| state.room.shape(shape(*class)).facts.kin.is_some();
+    let seen: Vec<ClassIdx> = classes.iter().copied().filter(is_seen).collect();
+    let shapes: Vec<ShapeIdx> = seen.iter().map(|class| shape(*class)).collect();
+    let mut keys = BTreeSet::new();
+    for class in seen {
+        txn.learn(class, &shapes);
+        let outlook = txn.state().classes.class(class).outlook();
+        keys.extend(shapes.iter().flat_map(|shape| outlook.keys_apart(*shape)));
+    }
+    keys.into_iter().collect()
 }
 
 /// Every resource that a member of some class asks.

@@ -427,7 +427,7 @@ pub fn place_beside(
         return gang::place(txn, asks, topology);
     }
     let asks = asks.iter().filter(|ask| !ask.pods.is_empty());
-    pod_sets::sets(txn, asks, topology.mixed).into_iter().all(|set| {
+    pod_sets::sets_in_turn(txn, asks, topology.mixed).into_iter().all(|set| {
         let own = pod_sets::peers_of(txn, set[0], peers);
         let near = if topology.per_set { &own } else { &all };
         match outer_of(txn, topology, near) {

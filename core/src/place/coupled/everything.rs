@@ -19,7 +19,7 @@ use crate::model::txn::Txn;
 use crate::place::candidates::Candidates;
 use crate::place::search::{MEMBERS_MAX, SEEN_MAX};
 use crate::place::{at_once, budget, exact, ways};
-use crate::rules;
+use crate::rules::{self, Question};
 
 impl Search {
     /// Every choice, until one leads to the end.
@@ -225,7 +225,9 @@ impl Search {
         let mut looks: Vec<u32> = Vec::new();
         for class in &self.asks {
             looks.push(state.classes.fit(*class).spot(position).slots);
-            state.classes.class(*class).outlook().looks(&state.room, node, &mut looks);
+            let class = state.classes.class(*class);
+            class.outlook().looks(&state.room, node, &mut looks);
+            looks.push(u32::from(is_taken(&class.question(&state.room, node))));
         }
         looks.extend(self.refused.get(&position).into_iter().flatten());
         if let Some(choosing) = &mut self.choosing {
@@ -240,4 +242,13 @@ impl Search {
         let free = |resource| state.room.ledger.free(node, resource);
         (looks, self.resources.iter().map(|resource| free(*resource)).collect())
     }
+}
+
+/// Whether others on a node have a host port or a disk that members of a class would need there:
+/// who finds no slots for other reasons, too, minds that only once others opened the node.
+fn is_taken(question: &Question<'_>) -> bool {
+    let mut found = Vec::new();
+    rules::node_ports::check(question, &mut found);
+    rules::volume_restrictions::check(question, &mut found);
+    !found.is_empty()
 }
