@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    ClaimUse, HostPort, Input, Kin, Neighbours, NodeFacts, NodeSelectorTerm, Operator, PeerSelector,
-    PeerTerm, PodFacts, PodPhase, PodShape, PodVolumes, PreferredNodes, Requirement, StorageFact,
-    Taint, TaintEffect,
+    ClaimUse, HostPort, Input, Kin, Neighbours, NodeFacts, NodeSelectorTerm, Operator,
+    PeerSelector, PeerTerm, PodFacts, PodPhase, PodShape, PodVolumes, PreferredNodes, Requirement,
+    StorageFact, Taint, TaintEffect,
 };
 use capstan_core::plan::Action;
 use capstan_core::time::Time;

@@ -27,7 +27,7 @@ use crate::cycle::elastic::{COMBINATIONS_WIDE, TRIES_MAX};
 use crate::cycle::{Entry, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::SearchBound;
-use crate::model::ids::{PodIdx, ShapeIdx};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::roles::Choices;
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;

@@ -274,7 +274,8 @@ mod tests {
         let region = asks("failure-domain.beta.kubernetes.io/region", "In", &["r"]);
         let newer = asks("topology.kubernetes.io/region", "In", &["r"]);
         let (other, labels) = (asks("disk", "Exists", &[]), labelled(&[(TODAY, "z9")]));
-        let before = nodes(&[&[asks(BEFORE, "In", &["a"]), region.clone()], &[other.clone()]]);
+        let before =
+            nodes(&[&[asks(BEFORE, "In", &["a"]), region.clone()], std::slice::from_ref(&other)]);
         let after = nodes(&[&[asks(OF_DRIVER, "In", &["a"]), newer], &[other]]);
         assert_eq!(by_driver(before, &labels, OF_DRIVER), after);
         // The zone of today goes first, and regions with it.

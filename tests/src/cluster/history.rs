@@ -81,6 +81,17 @@ impl Seen {
 /// All pods of a moment, by uid.
 pub type Pods = BTreeMap<String, Seen>;
 
+/// What became of one pod from a state to the next: what it was, and what it is.
+pub type Became<'a> = (&'a str, Option<&'a Seen>, Option<&'a Seen>);
+
+/// What became of the pods from a state to another.
+pub fn between<'a>(before: &'a Pods, after: &'a Pods) -> Vec<Became<'a>> {
+    let is = after.iter().map(|(uid, seen)| (&**uid, before.get(uid), Some(seen)));
+    let gone = before.iter().filter(|(uid, _)| !after.contains_key(*uid));
+    let all = is.chain(gone.map(|(uid, seen)| (&**uid, Some(seen), None)));
+    all.filter(|(_, before, after)| before != after).collect()
+}
+
 #[derive(Debug)]
 enum Change {
     Is(String, Seen),
@@ -123,6 +134,21 @@ impl History {
         for (at, change) in &self.past().changes {
             change.apply(&mut pods);
             look(at.duration_since(self.begun), &pods);
+        }
+    }
+
+    /// Shows what becomes of pods from each state to the next, with the time of that: what takes in
+    /// a change need not look at all pods.
+    pub fn replay_changes(&self, mut look: impl FnMut(Duration, &[Became<'_>])) {
+        let mut pods = Pods::new();
+        for (at, change) in &self.past().changes {
+            let at = at.duration_since(self.begun);
+            match change {
+                Change::Is(uid, seen) => look(at, &[(uid, pods.get(uid), Some(seen))]),
+                Change::Gone(uid) => look(at, &[(uid, pods.get(uid), None)]),
+                Change::Listed(all) => look(at, &between(&pods, all)),
+            }
+            change.apply(&mut pods);
         }
     }
 

@@ -29,7 +29,7 @@ mod wait;
 pub use access::User;
 pub use audit::Audited;
 pub use capstan::{Capstan, capstan_config};
-pub use history::{History, Pods, Seen};
+pub use history::{Became, History, Pods, Seen, between};
 pub use nodes::GpuNodes;
 pub use objects::{is_true, name_of};
 pub use options::Options;

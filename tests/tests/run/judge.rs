@@ -1,10 +1,10 @@
 //! What must hold in every state that the API ever had, whatever happened to Capstan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use capstan_tests::cluster::{History, Pods, Seen};
+use capstan_tests::cluster::{Became, History, Pods, Seen};
 
 /// How a gang fared: its members that are bound and did not fail are what stands of it.
 #[derive(Clone, Debug)]
@@ -39,10 +39,19 @@ pub type Away = [Range<Duration>];
 
 /// In no state do the pods that pass hold more GPUs than this.
 pub fn never_over(history: &History, what: &str, limit: i64, which: impl Fn(&Seen) -> bool) {
-    history.replay(|at, pods| {
-        let held = held(pods, &which);
+    let mut held = 0;
+    history.replay_changes(|at, changes| {
+        for (_, before, after) in changes {
+            held -= before.filter(|it| which(it)).map_or(0, held_by);
+            held += after.filter(|it| which(it)).map_or(0, held_by);
+        }
         assert!(held <= limit, "{what} holds {held} GPUs of {limit} after {at:?}");
     });
+}
+
+/// GPUs that a pod holds.
+fn held_by(pod: &Seen) -> i64 {
+    if pod.holds() { pod.gpus } else { 0 }
 }
 
 /// GPUs that pods which pass hold.
@@ -53,14 +62,15 @@ pub fn held(pods: &Pods, which: impl Fn(&Seen) -> bool) -> i64 {
 /// No node ever holds more than it has, and no pod is ever on two.
 pub fn binds_are_sound(history: &History, gpus_per_node: i64) {
     let mut bound: BTreeMap<String, String> = BTreeMap::new();
-    history.replay(|at, pods| {
-        let mut used: BTreeMap<&str, i64> = BTreeMap::new();
-        for (uid, pod) in pods {
-            let Some(node) = &pod.node else { continue };
-            let first = bound.entry(uid.clone()).or_insert_with(|| node.clone());
-            assert_eq!(first, node, "{} moved after {at:?}", pod.name);
-            if pod.holds() {
-                *used.entry(node).or_default() += pod.gpus;
+    let mut used: BTreeMap<String, i64> = BTreeMap::new();
+    history.replay_changes(|at, changes| {
+        for (uid, before, after) in changes {
+            let pods = [(*before, -1), (*after, 1)];
+            for (pod, sign) in pods.into_iter().filter_map(|(pod, sign)| Some((pod?, sign))) {
+                let Some(node) = &pod.node else { continue };
+                let first = bound.entry((*uid).to_owned()).or_insert_with(|| node.clone());
+                assert_eq!(first, node, "{} moved after {at:?}", pod.name);
+                *used.entry(node.clone()).or_default() += sign * held_by(pod);
             }
         }
         let over = used.iter().find(|(_, used)| **used > gpus_per_node);
@@ -71,7 +81,7 @@ pub fn binds_are_sound(history: &History, gpus_per_node: i64) {
 /// Every gang of Capstan's that ever had a bound member, in gangs of this size.
 pub fn gangs(history: &History, size: usize) -> BTreeMap<String, Begun> {
     let mut tally = Tally { size, ..Tally::default() };
-    history.replay(|at, pods| tally.see(at, pods));
+    history.replay_changes(|at, changes| tally.see(at, changes));
     tally.found
 }
 
@@ -80,32 +90,45 @@ pub fn gangs(history: &History, size: usize) -> BTreeMap<String, Begun> {
 struct Tally {
     size: usize,
     found: BTreeMap<String, Begun>,
+    /// How many members each gang has, and how many of them stand.
+    counts: BTreeMap<String, (usize, usize)>,
     /// Since when as many members as a gang needs are there.
     complete: BTreeMap<String, Duration>,
 }
 
 impl Tally {
-    fn see(&mut self, at: Duration, pods: &Pods) {
-        let mut seen: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    fn see(&mut self, at: Duration, changes: &[Became<'_>]) {
         let ours = |pod: &&Seen| pod.scheduler == "capstan" && pod.phase != "Failed";
-        for pod in pods.values().filter(ours) {
-            let (members, stand) = seen.entry(&pod.gang).or_default();
-            *members += 1;
-            *stand += usize::from(pod.node.is_some());
-        }
-        let size = self.size;
-        self.complete.retain(|gang, _| seen.get(&**gang).is_some_and(|it| it.0 >= size));
-        for (gang, (members, stand)) in &seen {
-            if *members >= size && !self.complete.contains_key(*gang) {
-                self.complete.insert((*gang).to_owned(), at);
+        let mut touched: BTreeSet<&str> = BTreeSet::new();
+        for (_, before, after) in changes {
+            if let Some(pod) = before.filter(ours) {
+                let (members, stand) = self.counts.get_mut(&pod.gang).expect("was counted");
+                (*members, *stand) = (*members - 1, *stand - usize::from(pod.node.is_some()));
+                touched.insert(&pod.gang);
             }
-            if *stand > 0 && !self.found.contains_key(*gang) {
-                self.found.insert((*gang).to_owned(), Begun { in_part: Vec::new() });
+            if let Some(pod) = after.filter(ours) {
+                let (members, stand) = self.counts.entry(pod.gang.clone()).or_default();
+                (*members, *stand) = (*members + 1, *stand + usize::from(pod.node.is_some()));
+                touched.insert(&pod.gang);
             }
         }
-        for (gang, begun) in &mut self.found {
-            let stand = seen.get(&**gang).map_or(0, |it| it.1);
-            begun.stands(at, stand, size, self.complete.get(gang).copied());
+        for gang in touched {
+            self.look_at(at, gang);
+        }
+    }
+
+    fn look_at(&mut self, at: Duration, gang: &str) {
+        let (members, stand) = self.counts[gang];
+        match (members >= self.size, self.complete.contains_key(gang)) {
+            (true, false) => drop(self.complete.insert(gang.to_owned(), at)),
+            (false, true) => drop(self.complete.remove(gang)),
+            (true, true) | (false, false) => {}
+        }
+        if stand > 0 && !self.found.contains_key(gang) {
+            self.found.insert(gang.to_owned(), Begun { in_part: Vec::new() });
+        }
+        if let Some(begun) = self.found.get_mut(gang) {
+            begun.stands(at, stand, self.size, self.complete.get(gang).copied());
         }
     }
 }
@@ -211,6 +234,8 @@ pub fn what_stands_is_respected(history: &History, gpus_per_node: i64, a_while: 
 
 #[cfg(test)]
 mod tests {
+    use capstan_tests::cluster::between;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -218,6 +243,7 @@ mod tests {
     /// Shows a gang of three by how many of its members are there, stand, and failed.
     fn shown(states: &[(usize, usize, usize)]) -> BTreeMap<String, Begun> {
         let mut tally = Tally { size: 3, ..Tally::default() };
+        let mut before = Pods::new();
         for (at, (there, stand, failed)) in states.iter().enumerate() {
             let pod = |it: usize| Seen {
                 namespace: String::new(),
@@ -230,7 +256,8 @@ mod tests {
                 waits: None,
             };
             let pods = (0..there + failed).map(|it| (it.to_string(), pod(it))).collect();
-            tally.see(SECOND * u32::try_from(at).expect("few"), &pods);
+            tally.see(SECOND * u32::try_from(at).expect("few"), &between(&before, &pods));
+            before = pods;
         }
         tally.found
     }
