@@ -248,6 +248,24 @@ fn of_members_that_were_made_together_one_joins_and_the_other_waits() {
     engine.recount();
 }
 
+/// All that it began with leave: who comes in their stead begins it with all that it is to have.
+#[test]
+fn a_gang_whose_members_all_leave_begins_anew() {
+    let (mut engine, _) = three();
+    let more = crew(8, Some(5));
+    let leaving = more[..3].iter().map(|pod| {
+        let Input::Pod(pod) = bound(pod, "n") else { unreachable!("it is a pod") };
+        Input::Pod(PodFacts { terminating: true, ..pod })
+    });
+    let facts = leaving.chain(fed(&more[3..])).chain([gpu_node("m", 3)]);
+    let some = engine.step(after(1), facts.collect());
+    assert_eq!(names(&some), [""; 0], "three would be fewer than it says");
+    engine.recount();
+    let all = engine.step(after(2), vec![gpu_node("o", 2)]);
+    assert_eq!((names(&all), began_with(&all)), (more_names(3..8), vec![Some(5); 5]));
+    engine.recount();
+}
+
 /// Workers are made once their leader runs, which does not know of them: it lacks them.
 #[test]
 fn members_that_come_late_are_no_growth() {

@@ -9,7 +9,8 @@
 //! Once it is whole with them it has to have them too. A gang that lost members of those it began
 //! with is below its minimum as ever. Members that are only made once others run are no growth:
 //! what others see, who have places, is less than they say. An owner in a queue asks for all that
-//! it says: it is stopped where that does not fit, and queues.
+//! it says: it is stopped where that does not fit, and queues. Of a gang that says its number, and
+//! of which all who have places are being deleted, nobody began: it begins anew with all of that.
 //!
 //! Restart: what is bound bears how many had to run when it was. Of what others bound it is taken
 //! that it was whole where all of it runs and whoever waits was made later; not where pods say
@@ -34,7 +35,7 @@ impl ClusterState {
     /// Lowers the minimum of a gang that is to have more members to that with which it was whole.
     /// The minimum is what its members and its owner say, without those that ended well.
     pub(super) fn derive_began(&mut self, workload: WorkloadIdx) {
-        if !self.may_grow(workload) {
+        if !self.may_grow(workload) || self.begins_anew(workload) {
             self.workloads[workload].began = None;
             return;
         }
@@ -131,6 +132,12 @@ impl ClusterState {
         gang && !queues && self.placed(workload).any(|pod| !self.pods[pod].kept())
     }
 
+    /// Whether all who have places in a gang that says its number are being deleted: who joins them
+    /// begins it, whatever it began with before.
+    fn begins_anew(&self, workload: WorkloadIdx) -> bool {
+        self.says_how_many(workload) && !self.placed(workload).any(|pod| self.pods[pod].stays())
+    }
+
     /// Whether somebody says how many members must run together.
     fn says_how_many(&self, workload: WorkloadIdx) -> bool {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
@@ -147,9 +154,10 @@ impl ClusterState {
         }
     }
 
-    /// With how many members a gang began, by what is written on those that are bound.
+    /// With how many members a gang began, by what is written on those that are bound and stay.
     fn written(&self, workload: WorkloadIdx) -> Option<u32> {
-        let notes = self.placed(workload).filter_map(|pod| self.pods[pod].note.as_ref());
+        let staying = self.placed(workload).filter(|pod| self.pods[*pod].stays());
+        let notes = staying.filter_map(|pod| self.pods[pod].note.as_ref());
         notes.filter_map(|note| note.began_with).max()
     }
 
