@@ -266,6 +266,19 @@ fn a_gang_whose_members_all_leave_begins_anew() {
     engine.recount();
 }
 
+/// With how many its old gang began says nothing of the one that a member is in now.
+#[test]
+fn who_comes_from_another_gang_lowers_no_minimum() {
+    let (mut engine, members) = three();
+    let others = gang("h", 4, Some(5), &shape(&[(GPU, 1)]), &in_queue(None));
+    let moved = PodFacts { gang: others[0].gang.clone(), ..members[0].clone() };
+    let facts = [bound(&moved, "n"), gpu_node("m", 8)].into_iter().chain(fed(&others[1..]));
+    let output = engine.step(after(1), facts.collect());
+    assert_eq!(names(&output), [""; 0], "four of five are there");
+    assert_eq!(view(&engine, "h").min_member, 5);
+    engine.recount();
+}
+
 /// Workers are made once their leader runs, which does not know of them: it lacks them.
 #[test]
 fn members_that_come_late_are_no_growth() {

@@ -24,9 +24,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::ids::WorkloadIdx;
+use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{GangKey, GangSource, Roles, Text};
 use crate::model::pod::Pod;
+use crate::model::standing::is_name_of;
 use crate::model::state::ClusterState;
 use crate::model::workload::{Began, QueueRef};
 use crate::plan::State;
@@ -155,10 +156,16 @@ impl ClusterState {
     }
 
     /// With how many members a gang began, by what is written on those that are bound and stay.
+    /// What was written on one while it was in another gang says nothing of this one.
     fn written(&self, workload: WorkloadIdx) -> Option<u32> {
-        let staying = self.placed(workload).filter(|pod| self.pods[*pod].stays());
-        let notes = staying.filter_map(|pod| self.pods[pod].note.as_ref());
-        notes.filter_map(|note| note.began_with).max()
+        let source = self.workloads[workload].source;
+        let began = |pod: PodIdx| {
+            let pod = &self.pods[pod];
+            let note = pod.note.as_ref().filter(|_| pod.stays())?;
+            let own = |name: &Text| is_name_of(name, &pod.gang.name, source);
+            note.began_with.filter(|_| note.workload.as_ref().is_none_or(own))
+        };
+        self.placed(workload).filter_map(began).max()
     }
 
     /// Whether members wait that were made once others ran, and that say what those do not know.
