@@ -7,7 +7,7 @@ use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::WorkloadView;
 use capstan_core::model::input::{
-    BindingNote, GangKey, GangSource, Input, OwnerFacts, PodFacts, PodPhase,
+    BindingNote, GangKey, GangSource, Held, Input, OwnerFacts, PodFacts, PodPhase,
 };
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
@@ -276,6 +276,25 @@ fn who_comes_from_another_gang_lowers_no_minimum() {
     let output = engine.step(after(1), facts.collect());
     assert_eq!(names(&output), [""; 0], "four of five are there");
     assert_eq!(view(&engine, "h").min_member, 5);
+    engine.recount();
+}
+
+/// While its group is gone nobody knows how many it needs: with that back it is as many as before.
+#[test]
+fn a_group_that_comes_back_asks_for_as_many_as_it_began_with() {
+    let (mut engine, members) = three();
+    let without = |pod: &PodFacts| {
+        let mut pod = pod.clone();
+        pod.gang.min_member = Some(1);
+        pod.gang.held = Some(Held::GroupMissing(text("PodGroup g")));
+        bound(&pod, "n")
+    };
+    let lost = Input::PodGone(members[2].uid.clone());
+    engine.step(after(1), members[..2].iter().map(without).chain([lost]).collect());
+    assert_eq!(view(&engine, "g").state, State::Running, "what runs goes on");
+    engine.step(after(2), run(&members[..2]).collect());
+    let of = view(&engine, "g");
+    assert_eq!((of.state, of.min_member), (State::Binding, 3));
     engine.recount();
 }
 

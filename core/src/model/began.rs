@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{GangKey, GangSource, Roles, Text};
+use crate::model::input::{GangKey, GangSource, Held, Roles, Text};
 use crate::model::pod::Pod;
 use crate::model::standing::is_name_of;
 use crate::model::state::ClusterState;
@@ -38,6 +38,9 @@ impl ClusterState {
     pub(super) fn derive_began(&mut self, workload: WorkloadIdx) {
         if !self.may_grow(workload) || self.begins_anew(workload) {
             self.workloads[workload].began = None;
+            return;
+        }
+        if self.hides_how_many(workload) {
             return;
         }
         let done = self.done_of(workload);
@@ -69,7 +72,8 @@ impl ClusterState {
     pub(super) fn note_began(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
         let says = self.says_how_many(workload);
-        if entry.state != State::Running || !says || !self.may_grow(workload) {
+        let knows = says && !self.hides_how_many(workload);
+        if entry.state != State::Running || !knows || !self.may_grow(workload) {
             return;
         }
         let done = self.done_of(workload);
@@ -95,6 +99,7 @@ impl ClusterState {
         Some(match entry.began.as_deref() {
             Some(began) if placed >= began.asked => began.asked,
             Some(began) => began.members,
+            None if self.hides_how_many(workload) => return None,
             None => entry.min_member.saturating_add(done),
         })
     }
@@ -145,6 +150,15 @@ impl ClusterState {
         let says = |pod: &Pod| pod.gang.min_member.is_some() || pod.gang.total.is_some();
         let mut counting = members.filter(|pod| pod.counts());
         self.owner_of(workload).is_some() || counting.any(says)
+    }
+
+    /// Whether nobody says how many members it needs now, which one is asked for instead: its group
+    /// is gone or part of a tree, or others of it are another scheduler's.
+    fn hides_how_many(&self, workload: WorkloadIdx) -> bool {
+        let members = self.workloads[workload].members.iter();
+        let mut held = members.filter_map(|pod| self.pods[*pod].gang.held.as_ref());
+        held.any(|held| matches!(held, Held::GroupMissing(_) | Held::OfTree(_)))
+            || self.lacks_strangers(workload)
     }
 
     /// How many members ended well, where the minimum is without those.
