@@ -175,7 +175,8 @@ impl ClusterState {
         let known = waiting.chain(failed).map(|pod| pod.shape).chain(idle).chain(placed);
         let mut by_shape: Vec<(ShapeIdx, u32)> = Vec::new();
         let mut add = |shape: ShapeIdx, more: u32| {
-            match by_shape.iter_mut().find(|(of, _)| *of == shape) {
+            let known = by_shape.iter_mut().find(|(of, _)| *of == shape);
+            match known {
                 Some((_, count)) => *count += more,
                 None => by_shape.push((shape, more)),
             }
