@@ -7,7 +7,7 @@ use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::WorkloadView;
 use capstan_core::model::input::{
-    BindingNote, GangKey, GangSource, Input, OwnerFacts, PodFacts, PodPhase,
+    BindingNote, GangKey, GangSource, Held, Input, OwnerFacts, PodFacts, PodPhase,
 };
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
@@ -245,6 +245,56 @@ fn of_members_that_were_made_together_one_joins_and_the_other_waits() {
     engine.step(after(4), facts.collect());
     assert_eq!((view(&engine, "g").state, waits(&engine)), (State::Running, 1));
     assert_eq!(evicted(&engine.step(after(600), vec![])), [""; 0]);
+    engine.recount();
+}
+
+/// All that it began with leave: who comes in their stead begins it with all that it is to have.
+#[test]
+fn a_gang_whose_members_all_leave_begins_anew() {
+    let (mut engine, _) = three();
+    let more = crew(8, Some(5));
+    let leaving = more[..3].iter().map(|pod| {
+        let Input::Pod(pod) = bound(pod, "n") else { unreachable!("it is a pod") };
+        Input::Pod(PodFacts { terminating: true, ..pod })
+    });
+    let facts = leaving.chain(fed(&more[3..])).chain([gpu_node("m", 3)]);
+    let some = engine.step(after(1), facts.collect());
+    assert_eq!(names(&some), [""; 0], "three would be fewer than it says");
+    engine.recount();
+    let all = engine.step(after(2), vec![gpu_node("o", 2)]);
+    assert_eq!((names(&all), began_with(&all)), (more_names(3..8), vec![Some(5); 5]));
+    engine.recount();
+}
+
+/// With how many its old gang began says nothing of the one that a member is in now.
+#[test]
+fn who_comes_from_another_gang_lowers_no_minimum() {
+    let (mut engine, members) = three();
+    let others = gang("h", 4, Some(5), &shape(&[(GPU, 1)]), &in_queue(None));
+    let moved = PodFacts { gang: others[0].gang.clone(), ..members[0].clone() };
+    let facts = [bound(&moved, "n"), gpu_node("m", 8)].into_iter().chain(fed(&others[1..]));
+    let output = engine.step(after(1), facts.collect());
+    assert_eq!(names(&output), [""; 0], "four of five are there");
+    assert_eq!(view(&engine, "h").min_member, 5);
+    engine.recount();
+}
+
+/// While its group is gone nobody knows how many it needs: with that back it is as many as before.
+#[test]
+fn a_group_that_comes_back_asks_for_as_many_as_it_began_with() {
+    let (mut engine, members) = three();
+    let without = |pod: &PodFacts| {
+        let mut pod = pod.clone();
+        pod.gang.min_member = Some(1);
+        pod.gang.held = Some(Held::GroupMissing(text("PodGroup g")));
+        bound(&pod, "n")
+    };
+    let lost = Input::PodGone(members[2].uid.clone());
+    engine.step(after(1), members[..2].iter().map(without).chain([lost]).collect());
+    assert_eq!(view(&engine, "g").state, State::Running, "what runs goes on");
+    engine.step(after(2), run(&members[..2]).collect());
+    let of = view(&engine, "g");
+    assert_eq!((of.state, of.min_member), (State::Binding, 3));
     engine.recount();
 }
 

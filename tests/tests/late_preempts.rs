@@ -2,7 +2,7 @@
 //! nobody above a minimum. Each test feeds facts by hand.
 
 use capstan_core::Engine;
-use capstan_core::model::input::{EvictionNote, Input, PodFacts, PreemptReclaim};
+use capstan_core::model::input::{EvictionNote, Held, Input, PodFacts, PreemptReclaim};
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
@@ -54,6 +54,27 @@ fn what_a_gang_lacks_takes_the_room_of_lower_work() {
         assert_eq!(binds(&last), [("g-1".to_owned(), "n".to_owned())]);
         assert_eq!(evicted(&last), [""; 0]);
         engine.recount();
+    }
+}
+
+/// One that may not be in its group is not bound, and nobody is stopped for it, in a queue or not.
+#[test]
+fn a_member_that_is_held_does_not_join_who_lacks_it() {
+    for queue in [None, Some("main")] {
+        for gpus in [2, 3] {
+            let mut members = high_gang(2, 2, queue);
+            let pod = members[1].name.clone();
+            members[1].gang.held = Some(Held::OtherPriority { pod, own: 11, group: 10 });
+            let mut facts = one_queue(gpus);
+            facts.extend([gpu_node("n", gpus), bound(&single("low", 1, queue, 0), "n")]);
+            facts.extend([bound(&members[0], "n"), Input::Pod(members[1].clone())]);
+            let mut engine = Engine::new();
+            let output = engine.step(NOW, facts);
+            assert_eq!((evicted(&output), binds(&output)), (vec![], vec![]), "{queue:?} {gpus}");
+            let reason = view(&engine, "g").reason.expect("it waits").to_string();
+            assert!(reason.contains("priority"), "{reason}");
+            engine.recount();
+        }
     }
 }
 

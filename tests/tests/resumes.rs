@@ -162,6 +162,25 @@ fn pods_of_a_job_that_somebody_else_resumed_keep_their_places() {
     engine.recount();
 }
 
+/// Somebody raises the parallelism of a Job after its resume was decided, and before it has pods.
+#[test]
+fn a_job_that_is_to_have_more_pods_does_not_begin_with_half_of_them() {
+    let (mut engine, first) = begun();
+    let larger = job("train", 4, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    engine.step(after(1), vec![Input::Owner(larger.clone())]);
+    assert_eq!((view(&engine, "train").state, used(&engine)), (State::Queued, 0));
+    let pods = pods_of(&larger);
+    let shown = OwnerFacts { admitted: resumed(&first).admitted, suspended: false, ..larger };
+    let came = [Input::Owner(shown)].into_iter().chain(fed(&pods));
+    let came = engine.step(after(2), done(&first).into_iter().chain(came).collect());
+    assert_eq!((names(&came), used(&engine)), (vec![], 0));
+    engine.recount();
+    let room = one_queue(4).into_iter().chain([gpu_node("m", 2)]);
+    let all = engine.step(after(3), room.collect());
+    assert_eq!((names(&all).len(), used(&engine)), (4, 4));
+    engine.recount();
+}
+
 /// A gang of two whose members need a toleration that only their flavor has, and all that there is.
 fn tolerating() -> (Vec<Input>, Vec<PodFacts>) {
     let (key, value, effect) = (text("spot"), text(""), TaintEffect::NoExecute);

@@ -397,6 +397,19 @@ fn a_gang_whose_minimum_grows_keeps_nothing() {
     engine.recount();
 }
 
+/// A number that was meant otherwise costs neither memory nor time.
+#[test]
+fn a_minimum_that_nobody_meant_keeps_nothing() {
+    let (mut engine, members) = (engine(), members());
+    let facts = ground(queue(5)).into_iter().chain(members.iter().map(runs));
+    engine.step(NOW, facts.collect());
+    let wishes = in_queue(Some("main"));
+    let typo = gang("g", 5, Some(u32::MAX), &shape(&[(GPU, 1)]), &wishes);
+    assert_eq!(bound(&engine.step(NOW, vec![Input::Pod(typo[4].clone())])), [""; 0]);
+    assert_eq!(numbers(&engine), (4, 0, 1));
+    engine.recount();
+}
+
 #[test]
 fn two_gangs_in_part_do_not_wait_for_each_other() {
     let (mut engine, one) = (engine(), members());

@@ -268,13 +268,21 @@ impl Engine {
         }
     }
 
-    /// Why nothing of a gang can be charged: the queue that it names does not exist, and it holds
-    /// no quota of another.
+    /// Why nothing more of a gang may start: the queue that it names does not exist, and it holds
+    /// no quota of another; or its members wait for what no queue can give them.
     pub(super) fn queueless(&self, workload: WorkloadIdx) -> Option<Reason> {
         let entry = &self.state.workloads[workload];
         let charged = entry.assignment.as_ref().is_some_and(|held| held.queue.is_some());
+        let of_members = |why: &Reason| {
+            matches!(
+                why,
+                Reason::OtherPriority { .. }
+                    | Reason::OtherPreemption { .. }
+                    | Reason::OwnerUnknown { .. }
+            )
+        };
         match &entry.queue {
-            QueueRef::Broken(why) if !charged => Some(why.clone()),
+            QueueRef::Broken(why) if !charged || of_members(why) => Some(why.clone()),
             _ => None,
         }
     }

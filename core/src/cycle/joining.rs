@@ -76,7 +76,8 @@ impl Engine {
         (groups, missing): (&[Vec<PodIdx>], u32),
         round: &mut Round,
     ) -> Result<bool, Box<Reason>> {
-        if self.gives_back(workload) {
+        let held = missing > 0 && self.queueless(workload).is_some();
+        if held || self.gives_back(workload) {
             return Ok(false);
         }
         let joining = match missing {

@@ -419,6 +419,11 @@ impl ClusterState {
         if old.is_some_and(edited) {
             self.turns.change();
         }
+        let all = |owner: &OwnerFacts| -> u64 {
+            owner.pod_sets.iter().map(|set| u64::from(set.count)).sum()
+        };
+        let same_run = |old: &&Arc<OwnerFacts>| old.incarnation == facts.incarnation;
+        let grows = old.filter(same_run).is_some_and(|old| all(old) < all(&facts));
         // The run before is the one that a mark is of.
         let present = [facts.incarnation, facts.incarnation.saturating_sub(1)];
         let keys = old.map(|old| old.incarnation).into_iter().chain(present);
@@ -434,8 +439,25 @@ impl ClusterState {
             if known || (ours && incarnation == current) {
                 let workload = self.workload_of(&namespace, &key);
                 changes.dirty.insert(workload);
+                if grows && incarnation == current {
+                    self.keep_for_fewer_no_more(workload, changes);
+                }
             }
         }
+    }
+
+    /// Places are kept for the pods of an owner that is being resumed, which is to have more now:
+    /// while none is there it queues for all. With those places alone it would start by half.
+    fn keep_for_fewer_no_more(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
+        let entry = &self.workloads[workload];
+        let came = entry.members.iter().any(|pod| !self.pods[*pod].kept());
+        if entry.kept_until.is_none() || came {
+            return;
+        }
+        for pod in entry.members.clone() {
+            self.release(pod, changes);
+        }
+        self.workloads[workload].kept_until = None;
     }
 
     fn remove_owner(&mut self, uid: &Text, changes: &mut Changes) {

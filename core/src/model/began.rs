@@ -9,7 +9,8 @@
 //! Once it is whole with them it has to have them too. A gang that lost members of those it began
 //! with is below its minimum as ever. Members that are only made once others run are no growth:
 //! what others see, who have places, is less than they say. An owner in a queue asks for all that
-//! it says: it is stopped where that does not fit, and queues.
+//! it says: it is stopped where that does not fit, and queues. Of a gang that says its number, and
+//! of which all who have places are being deleted, nobody began: it begins anew with all of that.
 //!
 //! Restart: what is bound bears how many had to run when it was. Of what others bound it is taken
 //! that it was whole where all of it runs and whoever waits was made later; not where pods say
@@ -23,9 +24,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::ids::WorkloadIdx;
-use crate::model::input::{GangKey, GangSource, Roles, Text};
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{GangKey, GangSource, Held, Roles, Text};
 use crate::model::pod::Pod;
+use crate::model::standing::is_name_of;
 use crate::model::state::ClusterState;
 use crate::model::workload::{Began, QueueRef};
 use crate::plan::State;
@@ -34,8 +36,11 @@ impl ClusterState {
     /// Lowers the minimum of a gang that is to have more members to that with which it was whole.
     /// The minimum is what its members and its owner say, without those that ended well.
     pub(super) fn derive_began(&mut self, workload: WorkloadIdx) {
-        if !self.may_grow(workload) {
+        if !self.may_grow(workload) || self.begins_anew(workload) {
             self.workloads[workload].began = None;
+            return;
+        }
+        if self.hides_how_many(workload) {
             return;
         }
         let done = self.done_of(workload);
@@ -67,7 +72,8 @@ impl ClusterState {
     pub(super) fn note_began(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
         let says = self.says_how_many(workload);
-        if entry.state != State::Running || !says || !self.may_grow(workload) {
+        let knows = says && !self.hides_how_many(workload);
+        if entry.state != State::Running || !knows || !self.may_grow(workload) {
             return;
         }
         let done = self.done_of(workload);
@@ -93,6 +99,7 @@ impl ClusterState {
         Some(match entry.began.as_deref() {
             Some(began) if placed >= began.asked => began.asked,
             Some(began) => began.members,
+            None if self.hides_how_many(workload) => return None,
             None => entry.min_member.saturating_add(done),
         })
     }
@@ -131,12 +138,27 @@ impl ClusterState {
         gang && !queues && self.placed(workload).any(|pod| !self.pods[pod].kept())
     }
 
+    /// Whether all who have places in a gang that says its number are being deleted: who joins them
+    /// begins it, whatever it began with before.
+    fn begins_anew(&self, workload: WorkloadIdx) -> bool {
+        self.says_how_many(workload) && !self.placed(workload).any(|pod| self.pods[pod].stays())
+    }
+
     /// Whether somebody says how many members must run together.
     fn says_how_many(&self, workload: WorkloadIdx) -> bool {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let says = |pod: &Pod| pod.gang.min_member.is_some() || pod.gang.total.is_some();
         let mut counting = members.filter(|pod| pod.counts());
         self.owner_of(workload).is_some() || counting.any(says)
+    }
+
+    /// Whether nobody says how many members it needs now, which one is asked for instead: its group
+    /// is gone or part of a tree, or others of it are another scheduler's.
+    fn hides_how_many(&self, workload: WorkloadIdx) -> bool {
+        let members = self.workloads[workload].members.iter();
+        let mut held = members.filter_map(|pod| self.pods[*pod].gang.held.as_ref());
+        held.any(|held| matches!(held, Held::GroupMissing(_) | Held::OfTree(_)))
+            || self.lacks_strangers(workload)
     }
 
     /// How many members ended well, where the minimum is without those.
@@ -147,10 +169,17 @@ impl ClusterState {
         }
     }
 
-    /// With how many members a gang began, by what is written on those that are bound.
+    /// With how many members a gang began, by what is written on those that are bound and stay.
+    /// What was written on one while it was in another gang says nothing of this one.
     fn written(&self, workload: WorkloadIdx) -> Option<u32> {
-        let notes = self.placed(workload).filter_map(|pod| self.pods[pod].note.as_ref());
-        notes.filter_map(|note| note.began_with).max()
+        let source = self.workloads[workload].source;
+        let began = |pod: PodIdx| {
+            let pod = &self.pods[pod];
+            let note = pod.note.as_ref().filter(|_| pod.stays())?;
+            let own = |name: &Text| is_name_of(name, &pod.gang.name, source);
+            note.began_with.filter(|_| note.workload.as_ref().is_none_or(own))
+        };
+        self.placed(workload).filter_map(began).max()
     }
 
     /// Whether members wait that were made once others ran, and that say what those do not know.

@@ -164,7 +164,6 @@ impl ClusterState {
     /// of who does.
     fn lacking_by_shape(&self, workload: WorkloadIdx) -> Vec<(ShapeIdx, u32)> {
         let entry = &self.workloads[workload];
-        let lacking = self.members_lacking(workload) as usize;
         let members = || entry.members.iter().map(|pod| &self.pods[*pod]);
         let waiting = self.heard(workload).filter(|pod| pod.place.is_none());
         let failed = members().filter(|pod| pod.phase == PodPhase::Failed);
@@ -174,16 +173,22 @@ impl ClusterState {
         let idle = sets.filter(|shape| !runs(shape));
         let placed = members().filter(|pod| pod.place.is_some()).map(|pod| pod.shape);
         let known = waiting.chain(failed).map(|pod| pod.shape).chain(idle).chain(placed);
-        let mut shapes: Vec<ShapeIdx> = known.take(lacking).collect();
-        if let Some(last) = shapes.last().copied() {
-            shapes.resize(lacking, last);
-        }
         let mut by_shape: Vec<(ShapeIdx, u32)> = Vec::new();
-        for shape in shapes {
-            match by_shape.iter_mut().find(|(of, _)| *of == shape) {
-                Some((_, count)) => *count += 1,
-                None => by_shape.push((shape, 1)),
+        let mut add = |shape: ShapeIdx, more: u32| {
+            let known = by_shape.iter_mut().find(|(of, _)| *of == shape);
+            match known {
+                Some((_, count)) => *count += more,
+                None => by_shape.push((shape, more)),
             }
+        };
+        let (mut left, mut last) = (self.members_lacking(workload), None);
+        for shape in known.take(left as usize) {
+            add(shape, 1);
+            (left, last) = (left - 1, Some(shape));
+        }
+        // A number that was meant otherwise must not cost the memory of so many.
+        if let Some(last) = last.filter(|_| left > 0) {
+            add(last, left);
         }
         by_shape
     }

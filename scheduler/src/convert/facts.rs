@@ -100,7 +100,7 @@ impl Facts<'_> {
         let shape = self.with_ranges(&job.shape, (&job.namespace, false), Some(&job.contents));
         let shape = self.with_runtime(&shape, job.runtime.as_deref());
         let shape = with_asked(&shape, &asked, self.shared);
-        let ours = job.ours(&self.directory.scheduler);
+        let ours = job.is_work_of(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&job.namespace, &job.labels), ours);
         let shape = self.with_template_claims(shape, &job.claims, &job.namespace);
         let (priority, never_preempts) = self.rank(&job.ranked);
@@ -216,7 +216,7 @@ impl Facts<'_> {
             namespace: owner.namespace.clone(),
             name: owner.name.clone(),
             created: owner.created.unwrap_or(start),
-            ours: (gang.of.ours(scheduler) || held.is_some()) && made && (!suspended || queued),
+            ours: (gang.is_work_of(scheduler) || held.is_some()) && made && (!suspended || queued),
             suspended,
             incarnation: owner.incarnation.saturating_add(gang.of.says.restarts),
             finished: owner.says.finished.clone(),

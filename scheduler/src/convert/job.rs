@@ -219,6 +219,13 @@ impl JobDraft {
         self.scheduler.as_deref() == Some(scheduler)
     }
 
+    /// Whether it is work of this scheduler: its pods name it; or its template names nobody, and
+    /// we suspended it, whose pods were ours: what gave them their scheduler will do so again.
+    pub fn is_work_of(&self, scheduler: &str) -> bool {
+        let nobody = marks::names_nobody(self.scheduler.as_deref());
+        self.ours(scheduler) || self.marked && nobody
+    }
+
     /// Whether it may make fewer pods than it began with: none stands in for those that are over.
     pub fn is_under_way(&self) -> bool {
         self.succeeded > 0 || self.failed > 0

@@ -99,6 +99,11 @@ pub fn owner(meta: &ObjectMeta, shared: &mut Shared) -> Option<OwnerName> {
     })
 }
 
+/// Whether a template leaves it to Kubernetes, or to a webhook, who schedules its pods.
+pub fn names_nobody(scheduler: Option<&str>) -> bool {
+    scheduler.is_none_or(|name| name.is_empty() || name == "default-scheduler")
+}
+
 /// The namespace of an object; absent: `default`.
 pub fn namespace(meta: &ObjectMeta) -> &str {
     meta.namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or("default")

@@ -12,7 +12,7 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
-use super::{Member, annotation, count, held};
+use super::{Member, annotation, count, held, workload_name};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Says};
@@ -67,7 +67,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let unknown = set.is_none() && member.directory.whole;
     Some(GangRef {
         key: GangKey::Owner(format!("{uid}/{index}/{revision}").into(), 0),
-        name: format!("{}-{index}", key.2).into(),
+        name: workload_name(&format!("{}-{index}", key.2).into()),
         source: GangSource::Owner,
         // Those of others will never be members here: it is not they who are waited for.
         min_member: if held.is_some() { Some(1) } else { min_member },

@@ -16,7 +16,7 @@ use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Quorum, Role};
 use crate::convert::job::JobDraft;
-use crate::convert::marks::{Marks, OwnerName};
+use crate::convert::marks::{self, Marks, OwnerName};
 
 /// An owner that is a gang.
 #[derive(Clone, Copy, Debug)]
@@ -248,6 +248,13 @@ impl<'a> Gang<'a> {
         roles.any(ours) && self.held(scheduler).is_some()
     }
 
+    /// Whether it is work of this scheduler: its roles name it; or none of them names anybody, and
+    /// we suspended it, whose pods were ours: what gave them their scheduler will do so again.
+    pub fn is_work_of(&self, scheduler: &str) -> bool {
+        let nobody = |role: &Role| marks::names_nobody(role.scheduler.as_deref());
+        self.of.ours(scheduler) || self.top.marked && self.of.says.roles.iter().all(nobody)
+    }
+
     /// Why it waits: some of its roles are for another scheduler, which knows nothing of the rest.
     pub fn held(&self, scheduler: &str) -> Option<Held> {
         let others = self.of.says.roles.iter();
@@ -392,7 +399,9 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         }
         None => (top.uid.clone(), top.name.clone(), gang.least(member.chain, 0, ignored).max(1)),
     };
-    let held = gang.held(&member.directory.scheduler);
+    // Where no template names us, pods are made otherwise than those say, as this one shows.
+    let scheduler = &member.directory.scheduler;
+    let held = gang.held(scheduler).filter(|_| gang.mixed(scheduler));
     let roles = if held.is_none() { ray::roles_of(member, of, least) } else { None };
     Some(GangRef {
         key: GangKey::Owner(uid, run),

@@ -5,7 +5,7 @@
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
-use super::{Member, count};
+use super::{Member, count, workload_name};
 use crate::api::keys;
 
 /// Pods that can exist once this one does: executors are made once their driver runs.
@@ -20,7 +20,8 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let role = labels.get(keys::SPARK_ROLE)?;
     let id = labels.get(keys::SPARK_APPLICATION).filter(|id| !id.is_empty())?;
     let names = [keys::SPARK_OPERATOR_NAME, keys::SPARK_NAME];
-    let name = names.iter().find_map(|key| labels.get(*key)).unwrap_or(id);
+    let given = |key: &&str| labels.get(*key).filter(|name| !name.is_empty());
+    let name = names.iter().find_map(given).unwrap_or(id);
     let (least, by_itself) = match &**role {
         "executor" => match count(member.chain, keys::MIN_MEMBER, ignored) {
             Some(least) => (least, false),
@@ -31,7 +32,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     Some(GangRef {
         // The id is made anew for each run.
         key: GangKey::Owner(format!("spark/{id}").into(), 0),
-        name: name.clone(),
+        name: workload_name(name),
         source: GangSource::Owner,
         min_member: Some(least),
         total: None,

@@ -166,7 +166,7 @@ pub fn of_workload(details: &WorkloadDetails, live: &Live) -> Option<(GroupKey, 
     let stands = stands(details)?;
     let first = details.first_pods.first().and_then(|pod| live.owner_of(&pod.uid));
     let wish = GroupWish {
-        least: details.needed,
+        least: group.says.min.unwrap_or(details.needed),
         occupied_by: first.map(|owner| format!("{namespace}/{}", owner.name).into()),
         running: details.running,
         ..wish(group, stands)
@@ -314,8 +314,9 @@ fn plugins(shown: &Value, wish: &GroupWish, now: Time) -> Map<String, Value> {
         Stands::InPart(_) => Some("Unknown"),
         Stands::Placed => Some("Scheduling"),
         Stands::Started => Some("Running"),
-        Stands::Ended(ends) if ends.failed > 0 => Some("Failed"),
+        // Who failed may have been replaced.
         Stands::Ended(ends) if ends.succeeded >= wish.least => Some("Finished"),
+        Stands::Ended(ends) if ends.failed > 0 => Some("Failed"),
         Stands::Ended(_) => None,
     };
     status.extend(phase.map(|phase| ("phase".to_owned(), json!(phase))));

@@ -88,6 +88,42 @@ fn a_member_hears_how_far_the_part_for_another_scheduler_is() {
     assert_eq!(of_pod(&mut live, "p").held, None);
 }
 
+/// A webhook may give pods their scheduler: templates that name nobody hold none of them.
+#[test]
+fn templates_that_name_nobody_hold_no_pods_that_are_ours() {
+    for scheduler in [Value::Null, json!("default-scheduler")] {
+        let pods = json!({ "spec": { "schedulerName": scheduler, "containers": [{}] } });
+        let roles = json!({ "Worker": { "replicas": 2, "template": pods } });
+        let spec = json!({ "pytorchReplicaSpecs": roles });
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::PyTorchJob, "t", spec, json!({}))));
+        let mut value = pod_value("p", "p");
+        value["metadata"]["ownerReferences"] = json!([{ "apiVersion": "kubeflow.org/v1",
+            "kind": "PyTorchJob", "name": "t", "uid": "u-t", "controller": true }]);
+        live.take(Seen::Applied(pod(value)));
+        let of = of_pod(&mut live, "p");
+        assert_eq!((of.min_member, of.held), (Some(2), None));
+    }
+}
+
+/// Whoever suspended it for want of room has to resume it.
+#[test]
+fn a_job_that_we_suspended_is_ours_though_its_template_names_nobody() {
+    let ours = |scheduler: &str, marks: Value| {
+        let mut value = job_value("j", "j");
+        value["metadata"]["annotations"] = marks;
+        value["spec"]["suspend"] = true.into();
+        value["spec"]["template"]["spec"]["schedulerName"] = scheduler.into();
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(job(value)));
+        owner_named(&told(&mut live), "j").map(|owner| owner.ours)
+    };
+    let marked = || json!({ "capstan.sh/suspended": "1" });
+    assert_eq!(ours("default-scheduler", marked()), Some(true));
+    assert_eq!(ours("default-scheduler", json!({})), Some(false));
+    assert_eq!(ours("other", marked()), Some(false));
+}
+
 /// Whose pods the roles of an owner of another project are is asked again under another name.
 #[test]
 fn another_scheduler_name_is_heard_by_owners_of_other_projects() {

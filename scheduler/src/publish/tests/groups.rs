@@ -185,6 +185,7 @@ fn groups_of_scheduler_plugins_go_through_their_phases() {
     }
     for (ends, phase) in [
         (Ends { succeeded: 3, failed: 0 }, "Finished"),
+        (Ends { succeeded: 3, failed: 1 }, "Finished"),
         (Ends { succeeded: 2, failed: 1 }, "Failed"),
         (Ends { succeeded: 2, failed: 0 }, "Running"),
     ] {
