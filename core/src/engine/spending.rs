@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::engine::Engine;
 use crate::explain::reason::{Overspent, Reason};
 use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::input::Enforcement;
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
@@ -13,6 +14,27 @@ use crate::money::MicroUsd;
 use crate::quota::rate::{Cost, Rate};
 use crate::quota::spending::Account;
 use crate::time::Time;
+
+/// What a queue with a hard budget will have spent of it, by what runs now: from each end of some
+/// of that on, the first of them from now on.
+#[derive(Debug)]
+pub(super) struct Ahead(Vec<(Time, Account)>);
+
+impl Ahead {
+    /// Whether nothing begins in the queue at a time, in whichever period that is.
+    pub(super) fn is_over_at(&self, time: Time) -> bool {
+        let before = self.0.partition_point(|(from, _)| *from <= time);
+        let (_, account) = &self.0[before.saturating_sub(1)];
+        account.on(time).over().is_some()
+    }
+
+    /// When the budget begins anew, if it is spent before.
+    pub(super) fn begins_anew(&self) -> Option<Time> {
+        let (_, account) = &self.0[0];
+        let end = account.period().1;
+        self.is_over_at(Time(end.0.saturating_sub(1))).then_some(end)
+    }
+}
 
 impl Engine {
     /// Queues changed: accounts are opened anew when it is decided next.
@@ -84,6 +106,24 @@ impl Engine {
         let mut dues = self.state.spending.dues();
         let waits = |queue: &QueueIdx| growing.contains(queue) || self.waiting.any(*queue);
         dues.find(|(_, queue)| waits(queue)).map(|(at, _)| at)
+    }
+
+    /// What a queue will have spent, if it has a hard budget: what says when it ends costs nothing
+    /// from then on, and all else goes on.
+    pub(super) fn spending_ahead(&self, queue: Option<QueueIdx>) -> Option<Ahead> {
+        let (queue, spending) = (queue?, &self.state.spending);
+        let hard = |account: &&Account| account.limit().enforcement == Enforcement::Hard;
+        let account = spending.account(queue).filter(hard)?;
+        let mut accounts = vec![(Time::MIN, account.clone())];
+        for (end, workload) in self.ends.soonest_first(self.state.now) {
+            if let (Some(rate), Some((_, before))) =
+                (spending.rate_of(queue, workload), accounts.last())
+            {
+                let then = before.without(rate, end);
+                accounts.push((end, then));
+            }
+        }
+        Some(Ahead(accounts))
     }
 
     /// Why nothing new begins in a queue, if its budget is spent.

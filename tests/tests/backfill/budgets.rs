@@ -27,6 +27,7 @@ fn a_budget_that_is_spent_begins_anew_with_the_next_period() {
     submit(&mut stage, work_in("first", (1, 8), Some(240), Some("main")));
     submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
     assert_eq!(reserved(&stage, "big"), None, "after two hours it is spent");
+    assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT), "which is known before");
     at(&mut stage, 130);
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT));
     at(&mut stage, 250);
@@ -46,6 +47,31 @@ fn what_runs_on_may_spend_the_next_period_too() {
     assert_eq!(starts(&mut stage, "small"), Some(MIDNIGHT));
     at(&mut stage, MIDNIGHT);
     assert!(runs(&stage, "small"));
+}
+
+#[test]
+fn a_budget_that_is_not_spent_yet_may_be_in_the_next_period() {
+    let mut stage = with_budget(16);
+    submit(&mut stage, work_in("first", (1, 8), Some(MIDNIGHT + 160), Some("main")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (None, None));
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let waits = |remedy: &Remedy| matches!(remedy.change, Change::WaitFor { .. });
+    assert!(!explained.remedies.iter().any(waits), "{:?}", explained.remedies);
+}
+
+#[test]
+fn what_ends_before_spends_no_more() {
+    let mut stage = with_budget(16);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(200), Some("side")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    // Eight hours are spent by then, and not twenty-six.
+    assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(200), Some(200)));
+    at(&mut stage, 60);
+    at(&mut stage, 200);
+    assert!(runs(&stage, "big"));
 }
 
 #[test]

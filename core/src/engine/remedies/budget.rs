@@ -25,7 +25,7 @@ impl Engine {
         };
         let wait = Change::WaitUntil { at: over.until, budget_of: Some(cluster_queue.clone()) };
         let raise = Change::RaiseBudget { cluster_queue, field, above: over.over.spent };
-        let over_then = self.state.spending.is_over_at(queue, over.until);
+        let over_then = self.budget_is_out_by(Some(queue), over.until);
         let mut found = if over_then { Vec::new() } else { vec![start.by(wait)] };
         // One of two amounts is not enough.
         if self.account_of(queue).is_some_and(|account| account.on(now).reached().count() == 1) {

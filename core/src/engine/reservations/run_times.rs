@@ -79,6 +79,11 @@ impl Ends {
         self.of.len() == self.leaving
     }
 
+    /// All of them, soonest first; one that has passed may come any moment.
+    pub fn soonest_first(&self, now: Time) -> impl Iterator<Item = (Time, WorkloadIdx)> + '_ {
+        self.in_order.iter().map(move |(at, _, workload)| ((*at).max(now), *workload))
+    }
+
     /// Whether a workload is being stopped and believed to leave.
     fn leaves(&self, workload: WorkloadIdx) -> bool {
         self.of.get(&workload).is_some_and(|(end, _)| end.leaves)

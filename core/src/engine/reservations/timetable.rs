@@ -187,9 +187,9 @@ impl Engine {
         slots.insert(at, slot);
     }
 
-    /// Whether the budget of a queue, by what runs now, will be spent at a time.
+    /// Whether the budget of a queue, by what runs now and when that ends, will be spent at a time.
     pub(in crate::engine) fn budget_is_out_by(&self, queue: Option<QueueIdx>, time: Time) -> bool {
-        queue.is_some_and(|queue| self.state.spending.stops_by(queue, time))
+        self.spending_ahead(queue).is_some_and(|ahead| ahead.is_over_at(time))
     }
 
     /// Times at which something ends, in order: what runs, and what a timetable starts.
