@@ -162,11 +162,13 @@ impl Engine {
         let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
         let ends = self.ends_for(concerned).0;
         let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now, late: Vec::new() };
+        let spending = self.spending_ahead(queue);
         let mut aside = Txn::begin(&mut self.state).set_aside();
         let (mut found, mut ahead) = (Vec::with_capacity(line.len()), 0);
         for &workload in line {
             let start;
-            (aside, start) = self.next_start(aside, &mut cursor, (queue, workload));
+            let budget = spending.as_ref();
+            (aside, start) = self.next_start(aside, &mut cursor, (queue, workload), budget);
             found.push(start.map(|start| self.told(&cursor, workload, start, (ahead, !strict))));
             if start.is_none() && strict {
                 break;
@@ -182,12 +184,14 @@ impl Engine {
         found
     }
 
-    /// When the next of a queue starts; it is started then.
+    /// When the next of a queue starts, by what it will have spent of its budget; it is started
+    /// then.
     fn next_start(
         &mut self,
         aside: SetAside,
         cursor: &mut Cursor,
         (queue, workload): (Option<QueueIdx>, WorkloadIdx),
+        budget: Option<&Ahead>,
     ) -> (SetAside, Option<Time>) {
         if let Some(start) = self.reservations.of(workload) {
             let start = start.max(self.state.now);
@@ -198,14 +202,12 @@ impl Engine {
         let slots = cursor.slots[cursor.next..].iter().filter_map(of_slot);
         let ends = cursor.ends[cursor.at..].iter().map(|(end, _)| *end);
         // From then on the budget is another.
-        let ahead = self.spending_ahead(queue);
-        let period = ahead.as_ref().and_then(Ahead::begins_anew);
-        let period = period.filter(|end| *end > cursor.time);
+        let period = budget.and_then(Ahead::begins_anew).filter(|end| *end > cursor.time);
         let now = [cursor.time];
         let mut times: Vec<Time> = ends.chain(slots).chain(now).chain(period).collect();
         times.sort_unstable();
         times.dedup();
-        times.retain(|time| !ahead.as_ref().is_some_and(|ahead| ahead.is_over_at(*time)));
+        times.retain(|time| !budget.is_some_and(|budget| budget.is_over_at(*time)));
         // Between two reserved starts more and more is free; each of them takes some of it.
         let mut bounds: Vec<Time> = cursor.slots[cursor.next..].iter().map(|it| it.start).collect();
         bounds.dedup();
