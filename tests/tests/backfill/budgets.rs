@@ -30,6 +30,10 @@ fn a_budget_that_is_spent_begins_anew_with_the_next_period() {
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT), "which is known before");
     at(&mut stage, 130);
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT));
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let [wait] = &explained.remedies[..] else { panic!("{:?}", explained.remedies) };
+    let (then, budget_of) = (Time((1_000 + MIDNIGHT) * MINUTE), Some("main".into()));
+    assert_eq!(wait.change, Change::WaitUntil { at: then, budget_of }, "there is room by then");
     at(&mut stage, 250);
     assert_eq!((runs(&stage, "big"), starts(&mut stage, "big")), (false, Some(MIDNIGHT)));
     at(&mut stage, MIDNIGHT);
