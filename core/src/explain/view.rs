@@ -553,6 +553,8 @@ pub enum Change {
         by: i64,
         /// Other resources of the flavor that are short as well, and by how much.
         with: Vec<(Text, i64)>,
+        /// The same of other flavors, each by name.
+        beside: Vec<(Text, Text, i64)>,
     },
     /// Raise what may be borrowed, or is lent.
     RaiseLimit {

@@ -552,6 +552,7 @@ fn remedies_say_what_to_write() {
         resource: gpus(),
         by: 8,
         with: vec![("cpu".into(), 16_000)],
+        beside: vec![],
     };
     let wait = |with: &[&str]| Change::WaitFor {
         workload: "vision/train".into(),
