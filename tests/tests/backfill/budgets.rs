@@ -13,11 +13,16 @@ const MIDNIGHT: i64 = 1_440 - 1_000;
 /// Two nodes, and a queue with so many GPU-hours a day, all of which what runs has used at some
 /// time.
 fn with_budget(hours: i64) -> Stage {
-    let mut stage = stage(&["a", "b"]);
+    budget_on(&["a", "b"], hours)
+}
+
+fn budget_on(nodes: &[&str], hours: i64) -> Stage {
+    let mut stage = stage(nodes);
+    let gpus = nominal(8 * nodes.len() as i64);
     let (period, enforcement) = (Period::Day, Enforcement::Hard);
     let spending =
         Some(SpendingLimit { usd: None, gpu_seconds: Some(hours * 3_600), period, enforcement });
-    add_queue(&mut stage, ClusterQueueFacts { spending, ..queue("main", None, nominal(16)) });
+    add_queue(&mut stage, ClusterQueueFacts { spending, ..queue("main", None, gpus) });
     stage
 }
 
@@ -76,6 +81,19 @@ fn what_ends_before_spends_no_more() {
     at(&mut stage, 60);
     at(&mut stage, 200);
     assert!(runs(&stage, "big"));
+}
+
+/// At most times it is spent, and not when there is room first.
+#[test]
+fn a_start_before_a_budget_is_spent_is_found_among_later_ends() {
+    let mut stage = budget_on(&["a", "b", "c", "d", "e"], 16);
+    add_queue(&mut stage, queue("side", None, nominal(32)));
+    submit(&mut stage, work_in("first", (1, 8), Some(MIDNIGHT + 160), Some("main")));
+    for (name, minutes) in [("one", 60), ("two", 90), ("three", 150), ("four", 200)] {
+        submit(&mut stage, work_in(name, (1, 8), Some(minutes), Some("side")));
+    }
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(90), Some(90)));
 }
 
 #[test]
