@@ -175,10 +175,9 @@ impl Account {
         then
     }
 
-    /// The same, with so much less spent from then on.
-    pub fn without(&self, rate: Rate, now: Time) -> Account {
-        let then = self.on(now);
-        Account { rate: then.rate.minus(rate), ..then }
+    /// The same, with so much spent from then on.
+    pub fn at_rate(&self, rate: Rate, now: Time) -> Account {
+        Account { rate, ..self.on(now) }
     }
 
     /// The budget.

@@ -96,6 +96,25 @@ fn a_start_before_a_budget_is_spent_is_found_among_later_ends() {
     assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(90), Some(90)));
 }
 
+/// Who has ended by then may have spent what a reserved start of its queue needs.
+#[test]
+fn nobody_spends_what_a_reserved_start_of_its_queue_needs() {
+    let mut stage = budget_on(&["a", "b", "c"], 16);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(90), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(90), Some("side")));
+    submit(&mut stage, work_in("big", (3, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(90), "twelve hours are spent then");
+    submit(&mut stage, work_in("small", (1, 8), Some(60), Some("main")));
+    assert_eq!(held_for(&stage, "small"), Some(("team/big".to_owned(), 90)));
+    submit(&mut stage, work_in("quick", (1, 8), Some(20), Some("main")));
+    assert!(runs(&stage, "quick"), "it leaves more than an hour");
+    at(&mut stage, 20);
+    assert_eq!(held_for(&stage, "small"), Some(("team/big".to_owned(), 90)));
+    at(&mut stage, 90);
+    assert!(runs(&stage, "big"));
+}
+
 #[test]
 fn a_budget_of_nothing_never_begins_anew() {
     let mut stage = with_budget(0);

@@ -79,9 +79,9 @@ impl Ends {
         self.of.len() == self.leaving
     }
 
-    /// All of them, soonest first; one that has passed may come any moment.
-    pub fn soonest_first(&self, now: Time) -> impl Iterator<Item = (Time, WorkloadIdx)> + '_ {
-        self.in_order.iter().map(move |(at, _, workload)| ((*at).max(now), *workload))
+    /// All of them, soonest first, those that have passed and did not come among them.
+    pub fn soonest_first(&self) -> impl Iterator<Item = (Time, WorkloadIdx)> + '_ {
+        self.in_order.iter().map(|(at, _, workload)| (*at, *workload))
     }
 
     /// Whether a workload is being stopped and believed to leave.
