@@ -2,6 +2,7 @@
 //!
 //! Whoever would start now, and could still run when somebody is to start, is tried in its place,
 //! and all reserved starts are played with it there, of heads that compete for what it could use.
+//! So is who ends before, if its queue has a hard budget: it may spend what a head there needs.
 //! If some head would come late it is tried once more beside the room and quota that those heads
 //! will need and that nobody leaves by then; else it is held, together with those of its equals
 //! that run too long as well. A step tries so many at most; the rest are held as they were, and
@@ -341,13 +342,31 @@ impl Engine {
     }
 
     /// Reservations of others that an entry could delay: it does not go before them, and may still
-    /// run when they start.
+    /// run when they start, or spend what the budget of their queue leaves.
     fn could_delay(&self, entry: &Entry, near: &[Slot]) -> Vec<Slot> {
-        let now = self.state.now;
-        let ends = self.run_time(entry.workload).map(|runs| now.plus(runs));
+        let spends = self.spending_ahead(entry.queue).is_some();
         let mut slots = self.may_not_delay(&self.starter(entry), near);
-        slots.retain(|slot| ends.is_none_or(|end| end > slot.start));
+        slots.retain(|slot| {
+            spends && slot.queue == entry.queue || self.runs_then(entry.workload, slot)
+        });
         slots
+    }
+
+    /// Whether work that starts now may still run at a reserved start.
+    fn runs_then(&self, workload: WorkloadIdx, slot: &Slot) -> bool {
+        let runs = self.run_time(workload);
+        runs.is_none_or(|runs| self.state.now.plus(runs) > slot.start)
+    }
+
+    /// Whose reserved start would find the budget of its queue spent because of an entry in the
+    /// same queue that goes to these places.
+    fn spends_away(&self, entry: &Entry, places: &Places, slots: &[Slot]) -> Option<Slot> {
+        let before = self.spending_ahead(entry.queue)?;
+        let end = self.run_time(entry.workload).map(|runs| self.state.now.plus(runs));
+        let after = before.with(self.rate_in(places), self.state.now, end);
+        let mut own = slots.iter().filter(|slot| slot.queue == entry.queue);
+        let late = |slot: &&Slot| after.is_over_at(slot.start) && !before.is_over_at(slot.start);
+        own.find(late).copied()
     }
 
     /// Whether some reserved start of others might come late because of an entry, wherever it goes.
@@ -372,17 +391,16 @@ impl Engine {
         let mut txn = Txn::begin(&mut self.state);
         txn.remove_workloads(victims.iter().map(|victim| victim.workload));
         kept.count(&mut txn, true);
-        let placed = place_in(&mut txn, entry, assignment, profile, topology).is_ok();
+        let placed = place_in(&mut txn, entry, assignment, profile, topology);
         kept.count(&mut txn, false);
-        if !placed {
-            return None;
-        }
+        let places = placed.ok()?;
         let aside = txn.set_aside();
         let ends = self.with_end_of(ends.to_vec(), entry.workload);
         self.reservations.turns.count_play();
-        let late = self.play(&ends, slots).err();
+        let late = self.play(&ends, slots).err().map(|at| slots[at]);
+        let late = late.or_else(|| self.spends_away(entry, &places, slots));
         drop(Txn::take_up(&mut self.state, aside));
-        late.map(|at| slots[at])
+        late
     }
 
     /// Ends with that of a workload as if it, or what joins it, started now.
@@ -512,11 +530,15 @@ impl Engine {
     /// What is told of work that would delay some reserved starts, and of which it makes late.
     fn late(&self, workload: WorkloadIdx, (first, found): (Slot, bool), delayed: &[Slot]) -> Late {
         let now = self.state.now;
-        let last = delayed.last().expect("somebody would be delayed");
-        let reason = self.reserved(first, self.run_time(workload));
-        // Part of a second is not enough.
-        let gap = Span(last.start.since(now).0 / 1_000 * 1_000);
-        Late { reason, most: RunTime::of(gap), found }
+        let runs = self.run_time(workload);
+        let reason = self.reserved(first, runs);
+        // Part of a second is not enough. Who has ended by then spends too much: who runs for less
+        // may not.
+        let most = match delayed.iter().rfind(|slot| self.runs_then(workload, slot)) {
+            Some(last) => last.start.since(now).0 / 1_000 * 1_000,
+            None => runs.map_or(0, |runs| runs.0.saturating_sub(1_000)),
+        };
+        Late { reason, most: RunTime::of(Span(most)), found }
     }
 
     fn reserved(&self, slot: Slot, runs: Option<Span>) -> Reason {

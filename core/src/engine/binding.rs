@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::Engine;
 use crate::explain::obstacles;
-use crate::explain::reason::{FlavorProblem, Reason};
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::view::{Binding, Holder, Limit, Obstacle};
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx};
 use crate::model::input::Text;
@@ -44,7 +44,18 @@ impl Engine {
         let Reason::Flavors { cluster_queue, tried, .. } = obstacles::told(reason) else {
             return None;
         };
-        let refusal = tried.first()?;
+        self.short_in(cluster_queue, tried.first()?)
+    }
+
+    /// The quota that is short in each flavor that refused.
+    pub(super) fn shorts_of(&self, reason: &Reason) -> Vec<Short> {
+        let Reason::Flavors { cluster_queue, tried, .. } = obstacles::told(reason) else {
+            return Vec::new();
+        };
+        tried.iter().filter_map(|refusal| self.short_in(cluster_queue, refusal)).collect()
+    }
+
+    fn short_in(&self, cluster_queue: &Text, refusal: &FlavorRefusal) -> Option<Short> {
         let (resource, asked, ever) = match &refusal.why {
             FlavorProblem::Short { resource, asked, .. } => (resource, *asked, false),
             FlavorProblem::ExceedsMax { resource, asked, .. } => (resource, *asked, true),

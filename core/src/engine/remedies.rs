@@ -56,13 +56,14 @@ struct Start {
 impl Start {
     /// The remedy that leads to this start.
     fn by(&self, change: Change) -> Remedy {
-        let lost = self.victims.iter().filter_map(|victim| victim.lost_cost);
+        // Of some of them it would be too little.
+        let lost = self.victims.iter().map(|victim| victim.lost_cost);
         Remedy {
             change,
             first: (self.members < self.asked).then_some(self.members),
             per_hour: self.per_hour,
             preempts: self.victim_names(),
-            loses: lost.reduce(MicroUsd::plus),
+            loses: lost.reduce(|sum, lost| Some(sum?.plus(lost?))).flatten(),
             unless: self.unless.clone(),
         }
     }
@@ -276,11 +277,11 @@ impl Engine {
 }
 
 /// Place of a remedy among others.
-type Order = (bool, u8, Time, MicroUsd, bool, MicroUsd, u8, String);
+type Order = (bool, u8, Time, (bool, MicroUsd), (bool, MicroUsd), u8, String);
 
 /// What does whoever else waits before what does not; at once, then after preemption, then at a
-/// known time, then some time; then by what is lost and paid, unknown prices last; then by kind and
-/// words.
+/// known time, then some time; then by what is lost and paid, what is not known last; then by kind
+/// and words.
 fn order(remedy: &Remedy) -> Order {
     let (rank, at) = match (&remedy.change, remedy.preempts.is_empty()) {
         (Change::WaitFor { at: Some(at), .. } | Change::WaitUntil { at, .. }, _) => (2, *at),
@@ -301,8 +302,60 @@ fn order(remedy: &Remedy) -> Order {
         Change::RaiseBudget { .. } => 7,
         Change::WaitUntil { .. } => 8,
     };
-    let lost = remedy.loses.unwrap_or(MicroUsd(0));
-    let price = remedy.per_hour.unwrap_or(MicroUsd(0));
-    let (unsure, unpriced) = (remedy.unless.is_some(), remedy.per_hour.is_none());
-    (unsure, rank, at, lost, unpriced, price, kind, remedy.change.to_string())
+    let known = |amount: Option<MicroUsd>| (amount.is_none(), amount.unwrap_or(MicroUsd(0)));
+    let lost = if remedy.preempts.is_empty() { Some(MicroUsd(0)) } else { remedy.loses };
+    let (lost, price) = (known(lost), known(remedy.per_hour));
+    (remedy.unless.is_some(), rank, at, lost, price, kind, remedy.change.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PreemptionReason;
+    use crate::time::Span;
+
+    fn victim(lost: Option<i64>) -> Preemption {
+        Preemption {
+            victim: "default/v".into(),
+            preemptor: "default/p".into(),
+            reason: PreemptionReason::Priority,
+            victim_priority: 0,
+            preemptor_priority: 9,
+            frees: Vec::new(),
+            lost: Span::minutes(1),
+            lost_cost: lost.map(MicroUsd),
+            cohort: None,
+            overspent: None,
+            bars: None,
+        }
+    }
+
+    /// A remedy that stops those who lose so much.
+    fn stops(lost: &[Option<i64>]) -> Remedy {
+        let victims = lost.iter().map(|lost| victim(*lost)).collect();
+        let per_hour = Some(MicroUsd(1));
+        let start = Start { members: 1, asked: 1, per_hour, victims, unless: None };
+        start.by(Change::FewerPods { pods: 1 })
+    }
+
+    #[test]
+    fn what_is_lost_is_told_where_all_of_it_is_known_and_goes_first_there() {
+        let rows: [(&[Option<i64>], Option<i64>); 5] = [
+            (&[None], None),
+            (&[Some(5), None], None),
+            (&[Some(5), Some(7)], Some(12)),
+            (&[Some(5)], Some(5)),
+            (&[], None),
+        ];
+        let mut remedies: Vec<Remedy> = rows.iter().map(|(lost, _)| stops(lost)).collect();
+        for (remedy, (_, sum)) in remedies.iter().zip(&rows) {
+            assert_eq!(remedy.loses, sum.map(MicroUsd));
+        }
+        remedies.sort_by_cached_key(order);
+        let in_order = remedies.iter().map(|remedy| (remedy.preempts.len(), remedy.loses));
+        let in_order: Vec<(usize, Option<MicroUsd>)> = in_order.collect();
+        let known = [(0, None), (1, Some(MicroUsd(5))), (2, Some(MicroUsd(12)))];
+        assert_eq!(in_order[..3], known);
+        assert_eq!(in_order[3..], [(1, None), (2, None)]);
+    }
 }

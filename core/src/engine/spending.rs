@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::engine::Engine;
 use crate::explain::reason::{Overspent, Reason};
+use crate::model::claim::Places;
 use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::input::Enforcement;
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
@@ -13,6 +15,52 @@ use crate::money::MicroUsd;
 use crate::quota::rate::{Cost, Rate};
 use crate::quota::spending::Account;
 use crate::time::Time;
+
+/// What a queue with a hard budget will have spent of it, by what runs now: from each end of some
+/// of that on, the first of them from now on.
+#[derive(Debug)]
+pub(crate) struct Ahead(Vec<(Time, Account)>);
+
+impl Ahead {
+    /// Of an account, and by how much more and less is spent from some times on, in order.
+    fn of(account: Account, changes: impl Iterator<Item = (Time, Rate, Rate)>) -> Ahead {
+        let mut accounts = vec![(Time::MIN, account)];
+        for (at, more, less) in changes {
+            let Some((_, before)) = accounts.last() else { break };
+            let then = before.at_rate(before.rate().plus(more).minus(less), at);
+            accounts.push((at, then));
+        }
+        Ahead(accounts)
+    }
+
+    /// The same with so much more spent from a time on, until another if that is known.
+    pub(crate) fn with(&self, rate: Rate, from: Time, end: Option<Time>) -> Ahead {
+        let none = Rate::default();
+        let less = |two: &[(Time, Account)]| {
+            let ((_, before), (at, after)) = (&two[0], &two[1]);
+            (*at, none, before.rate().minus(after.rate()))
+        };
+        let mut changes: Vec<(Time, Rate, Rate)> = self.0.windows(2).map(less).collect();
+        changes.push((from, rate, none));
+        changes.extend(end.map(|end| (end, none, rate)));
+        changes.sort_by_key(|(at, ..)| *at);
+        Ahead::of(self.0[0].1.clone(), changes.into_iter())
+    }
+
+    /// Whether nothing begins in the queue at a time, in whichever period that is.
+    pub(crate) fn is_over_at(&self, time: Time) -> bool {
+        let before = self.0.partition_point(|(from, _)| *from <= time);
+        let (_, account) = &self.0[before.saturating_sub(1)];
+        account.on(time).over().is_some()
+    }
+
+    /// When the budget begins anew, if it is spent before.
+    pub(super) fn begins_anew(&self) -> Option<Time> {
+        let (_, account) = &self.0[0];
+        let end = account.period().1;
+        self.is_over_at(Time(end.0.saturating_sub(1))).then_some(end)
+    }
+}
 
 impl Engine {
     /// Queues changed: accounts are opened anew when it is decided next.
@@ -84,6 +132,28 @@ impl Engine {
         let mut dues = self.state.spending.dues();
         let waits = |queue: &QueueIdx| growing.contains(queue) || self.waiting.any(*queue);
         dues.find(|(_, queue)| waits(queue)).map(|(at, _)| at)
+    }
+
+    /// What a queue will have spent, if it has a hard budget: what says when it ends costs nothing
+    /// from then on, and all else goes on.
+    pub(crate) fn spending_ahead(&self, queue: Option<QueueIdx>) -> Option<Ahead> {
+        let (queue, spending) = (queue?, &self.state.spending);
+        let hard = |account: &&Account| account.limit().enforcement == Enforcement::Hard;
+        let account = spending.account(queue).filter(hard)?;
+        let ends = self.ends.soonest_first();
+        let less = |(end, of)| Some((end, Rate::default(), spending.rate_of(queue, of)?));
+        Some(Ahead::of(account.clone(), ends.filter_map(less)))
+    }
+
+    /// What a workload costs with its members where they are placed.
+    pub(crate) fn rate_in(&self, places: &Places) -> Rate {
+        let (state, mut shared) = (&self.state, BTreeSet::new());
+        let costs = places.members.iter().map(|(pod, node)| Rate {
+            per_hour: state.price_on(*pod, *node).unwrap_or_default(),
+            milli_gpus: state.milli_gpus(*pod, &mut shared),
+            ..Rate::default()
+        });
+        costs.fold(Rate::default(), Rate::plus)
     }
 
     /// Why nothing new begins in a queue, if its budget is spent.

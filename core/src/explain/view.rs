@@ -485,7 +485,7 @@ pub struct Remedy {
     pub per_hour: Option<MicroUsd>,
     /// Workloads that would be preempted for it, `namespace/name`; empty: it starts at once.
     pub preempts: Vec<Text>,
-    /// Lost work of victims, where it has some.
+    /// Lost work of victims, where it has some and what all of it cost is known.
     pub loses: Option<MicroUsd>,
     /// Who waits in another queue, `namespace/name`, and has its turn first: then it takes what the
     /// change makes room for. `None`: it starts whoever else waits there.
@@ -555,6 +555,8 @@ pub enum Change {
         by: i64,
         /// Other resources of the flavor that are short as well, and by how much.
         with: Vec<(Text, i64)>,
+        /// The same of other flavors, each by name.
+        beside: Vec<(Text, Text, i64)>,
     },
     /// Raise what may be borrowed, or is lent.
     RaiseLimit {

@@ -175,6 +175,11 @@ impl Account {
         then
     }
 
+    /// The same, with so much spent from then on.
+    pub fn at_rate(&self, rate: Rate, now: Time) -> Account {
+        Account { rate, ..self.on(now) }
+    }
+
     /// The budget.
     pub fn limit(&self) -> SpendingLimit {
         self.limit
@@ -407,6 +412,12 @@ impl Spending {
         self.dues.iter().copied().filter(hard)
     }
 
+    /// What work costs that counts for a queue.
+    pub fn rate_of(&self, queue: QueueIdx, workload: WorkloadIdx) -> Option<Rate> {
+        let counts = self.counted.get(&workload).filter(|(of, _)| *of == queue);
+        counts.map(|(_, rate)| *rate)
+    }
+
     fn enforced(&self, queue: QueueIdx, how: Enforcement) -> bool {
         self.accounts.get(&queue).is_some_and(|account| account.limit.enforcement == how)
     }
@@ -415,22 +426,6 @@ impl Spending {
     pub fn stops(&self, queue: QueueIdx) -> bool {
         let spent = self.filed.get(&queue).is_some_and(|(_, over)| *over);
         spent && self.lifted != Some(queue) && self.enforced(queue, Enforcement::Hard)
-    }
-
-    /// Whether a queue will admit nothing at a time in this period, if all goes on as it does.
-    pub fn stops_by(&self, queue: QueueIdx, time: Time) -> bool {
-        let account = self.accounts.get(&queue);
-        let account = account.filter(|_| self.enforced(queue, Enforcement::Hard));
-        account.is_some_and(|account| {
-            let out = account.runs_out();
-            out.is_some_and(|out| out <= time) && time < account.period().1
-        })
-    }
-
-    /// Whether the budget of a queue will be spent at a time, in whichever period that is, if all
-    /// goes on as it does.
-    pub fn is_over_at(&self, queue: QueueIdx, time: Time) -> bool {
-        self.accounts.get(&queue).is_some_and(|account| account.on(time).over().is_some())
     }
 
     /// Whether others take back from a queue first because its budget is spent.

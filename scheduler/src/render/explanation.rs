@@ -159,7 +159,9 @@ fn nothing_starts_it(explanation: &WorkloadExplanation) -> Option<String> {
         // Its turn comes.
         (Reason::Behind { .. } | Reason::RoomTaken, _) => None,
         (Reason::Reserved { .. }, _) | (_, "quota" | "nodes" | "topology" | "flavor") => {
-            Some("Nothing that was tried would start it".to_owned())
+            let nothing = || "Nothing that was tried would start it".to_owned();
+            // When it starts is told.
+            explanation.forecast.is_none().then(nothing)
         }
         (_, "queue" | "pods") => {
             let waits = "Room and quota are not what it waits for";

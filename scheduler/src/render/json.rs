@@ -333,14 +333,18 @@ fn remedy_object(remedy: &Remedy) -> Value {
 fn raise_object(change: &Change) -> Option<Value> {
     let amount = |resource: &str, by: i64| json!({"resource": resource, "by": by});
     match change {
-        Change::RaiseQuota { cluster_queue, flavor, resource, by, with } => {
+        Change::RaiseQuota { cluster_queue, flavor, resource, by, with, beside } => {
             let all = std::iter::once((resource, by)).chain(with.iter().map(|(r, by)| (r, by)));
+            let all = all.map(|(resource, by)| amount(resource, *by));
+            let others = beside.iter().map(|(flavor, resource, by)| {
+                json!({"flavor": &**flavor, "resource": &**resource, "by": by})
+            });
             Some(json!({
                 "kind": "ClusterQueue",
                 "name": &**cluster_queue,
                 "field": Limit::Quota.field(),
                 "flavor": &**flavor,
-                "amounts": all.map(|(resource, by)| amount(resource, *by)).collect::<Vec<_>>(),
+                "amounts": all.chain(others).collect::<Vec<_>>(),
             }))
         }
         Change::RaiseLimit { holder, limit, flavor, resource, by } => {

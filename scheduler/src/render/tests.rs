@@ -94,7 +94,8 @@ fn that_nothing_would_start_it_is_said() {
         plain(&text::workload(&explained)).split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let nothing = "Nothing that was tried would start it.";
-    assert!(said(fixture::short(32, 24)).contains(nothing));
+    let forecast = said(fixture::short(32, 24));
+    assert!(forecast.contains("It starts about") && !forecast.contains(nothing), "{forecast}");
     let other = "Room and quota are not what it waits for: nothing was tried that would start it.";
     let stopped = Reason::Inactive { cluster_queue: "q".into(), why: Inactive::Stopped };
     assert!(said(stopped).contains(other));
@@ -106,6 +107,10 @@ fn that_nothing_would_start_it_is_said() {
     for waits in [Reason::WaitingForVictims { victims: 1 }, Reason::RoomTaken] {
         assert!(!said(waits).contains("tried"), "it starts then");
     }
+    explained.explanation.workload.reason = Some(fixture::short(32, 24));
+    explained.explanation.forecast = None;
+    let told = explanation::notes(&explained.explanation);
+    assert!(told.iter().any(|note| *note == nothing.trim_end_matches('.')), "{told:?}");
     assert!(!plain(&text::workload(&self::explained())).contains(nothing), "there are ways");
 }
 

@@ -13,11 +13,16 @@ const MIDNIGHT: i64 = 1_440 - 1_000;
 /// Two nodes, and a queue with so many GPU-hours a day, all of which what runs has used at some
 /// time.
 fn with_budget(hours: i64) -> Stage {
-    let mut stage = stage(&["a", "b"]);
+    budget_on(&["a", "b"], hours)
+}
+
+fn budget_on(nodes: &[&str], hours: i64) -> Stage {
+    let mut stage = stage(nodes);
+    let gpus = nominal(8 * nodes.len() as i64);
     let (period, enforcement) = (Period::Day, Enforcement::Hard);
     let spending =
         Some(SpendingLimit { usd: None, gpu_seconds: Some(hours * 3_600), period, enforcement });
-    add_queue(&mut stage, ClusterQueueFacts { spending, ..queue("main", None, nominal(16)) });
+    add_queue(&mut stage, ClusterQueueFacts { spending, ..queue("main", None, gpus) });
     stage
 }
 
@@ -27,8 +32,13 @@ fn a_budget_that_is_spent_begins_anew_with_the_next_period() {
     submit(&mut stage, work_in("first", (1, 8), Some(240), Some("main")));
     submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
     assert_eq!(reserved(&stage, "big"), None, "after two hours it is spent");
+    assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT), "which is known before");
     at(&mut stage, 130);
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT));
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let [wait] = &explained.remedies[..] else { panic!("{:?}", explained.remedies) };
+    let (then, budget_of) = (Time((1_000 + MIDNIGHT) * MINUTE), Some("main".into()));
+    assert_eq!(wait.change, Change::WaitUntil { at: then, budget_of }, "there is room by then");
     at(&mut stage, 250);
     assert_eq!((runs(&stage, "big"), starts(&mut stage, "big")), (false, Some(MIDNIGHT)));
     at(&mut stage, MIDNIGHT);
@@ -46,6 +56,63 @@ fn what_runs_on_may_spend_the_next_period_too() {
     assert_eq!(starts(&mut stage, "small"), Some(MIDNIGHT));
     at(&mut stage, MIDNIGHT);
     assert!(runs(&stage, "small"));
+}
+
+#[test]
+fn a_budget_that_is_not_spent_yet_may_be_in_the_next_period() {
+    let mut stage = with_budget(16);
+    submit(&mut stage, work_in("first", (1, 8), Some(MIDNIGHT + 160), Some("main")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (None, None));
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let waits = |remedy: &Remedy| matches!(remedy.change, Change::WaitFor { .. });
+    assert!(!explained.remedies.iter().any(waits), "{:?}", explained.remedies);
+}
+
+#[test]
+fn what_ends_before_spends_no_more() {
+    let mut stage = with_budget(16);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(200), Some("side")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    // Eight hours are spent by then, and not twenty-six.
+    assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(200), Some(200)));
+    at(&mut stage, 60);
+    at(&mut stage, 200);
+    assert!(runs(&stage, "big"));
+}
+
+/// At most times it is spent, and not when there is room first.
+#[test]
+fn a_start_before_a_budget_is_spent_is_found_among_later_ends() {
+    let mut stage = budget_on(&["a", "b", "c", "d", "e"], 16);
+    add_queue(&mut stage, queue("side", None, nominal(32)));
+    submit(&mut stage, work_in("first", (1, 8), Some(MIDNIGHT + 160), Some("main")));
+    for (name, minutes) in [("one", 60), ("two", 90), ("three", 150), ("four", 200)] {
+        submit(&mut stage, work_in(name, (1, 8), Some(minutes), Some("side")));
+    }
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(90), Some(90)));
+}
+
+/// Who has ended by then may have spent what a reserved start of its queue needs.
+#[test]
+fn nobody_spends_what_a_reserved_start_of_its_queue_needs() {
+    let mut stage = budget_on(&["a", "b", "c"], 16);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(90), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(90), Some("side")));
+    submit(&mut stage, work_in("big", (3, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(90), "twelve hours are spent then");
+    submit(&mut stage, work_in("small", (1, 8), Some(60), Some("main")));
+    assert_eq!(held_for(&stage, "small"), Some(("team/big".to_owned(), 90)));
+    submit(&mut stage, work_in("quick", (1, 8), Some(20), Some("main")));
+    assert!(runs(&stage, "quick"), "it leaves more than an hour");
+    at(&mut stage, 20);
+    assert_eq!(held_for(&stage, "small"), Some(("team/big".to_owned(), 90)));
+    at(&mut stage, 90);
+    assert!(runs(&stage, "big"));
 }
 
 #[test]

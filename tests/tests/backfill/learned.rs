@@ -14,8 +14,12 @@ fn learning(nodes: &[&str]) -> Stage {
 
 /// A lone pod has done its work, and is deleted.
 fn end(stage: &mut Stage, name: &str) {
+    end_as(stage, name, PodPhase::Succeeded);
+}
+
+fn end_as(stage: &mut Stage, name: &str, phase: PodPhase) {
     let mut done = stage.pods[name].clone();
-    done.phase = PodPhase::Succeeded;
+    done.phase = phase;
     stage.add([Input::Pod(done)]);
     stage.settle(|_| {});
     stage.drop_pod(&name.into());
@@ -38,6 +42,24 @@ fn run_times_are_learned_where_the_configuration_asks_for_it() {
     assert!(told.assumes.learned, "{told}");
     submit(&mut stage, work("declares", (1, 8), Some(11)));
     assert_eq!(held_for(&stage, "declares"), Some(("team/big".into(), 90)));
+}
+
+/// What crashed after a minute says nothing of how long such work runs: else others that declare
+/// nothing would pass a reserved start.
+#[test]
+fn nothing_is_learned_of_runs_that_failed() {
+    let mut stage = learning(&["a", "b"]);
+    for run in 0..8 {
+        let name = format!("run-{run}");
+        submit(&mut stage, work(&name, (1, 8), None));
+        stage.now = stage.now.plus(Span(MINUTE));
+        end_as(&mut stage, &name, PodPhase::Failed);
+    }
+    submit(&mut stage, work("long", (1, 8), Some(60)));
+    submit(&mut stage, work("big", (2, 8), Some(60)));
+    submit(&mut stage, work("says-nothing", (1, 8), None));
+    assert_eq!(reserved(&stage, "big"), Some(68));
+    assert_eq!(held_for(&stage, "says-nothing"), Some(("team/big".into(), 68)));
 }
 
 /// Runs count from when they began, whoever led then.

@@ -2,7 +2,8 @@
 //!
 //! Tried with the budget out of account and everything else as it is, so neither is offered to
 //! work that would not start then. By the next period other things will have changed, too; what
-//! is said is what the budget keeps from starting.
+//! is said is what the budget keeps from starting. Work that lacks room as well is told when it
+//! has both, if that can be forecast.
 
 use crate::engine::Engine;
 use crate::explain::view::{Change, Remedy};
@@ -17,15 +18,17 @@ impl Engine {
         self.state.spending.lift(Some(queue));
         let start = self.start(now, index);
         self.state.spending.lift(None);
-        let Some(start) = start else { return Vec::new() };
         let cluster_queue = over.cluster_queue;
+        let Some(start) = start else {
+            return self.its_turn(now, index, Some(cluster_queue)).into_iter().collect();
+        };
         let field = match over.over.spent {
             Amount::Usd(_) => "usd",
             Amount::GpuSeconds(_) => "gpuHours",
         };
         let wait = Change::WaitUntil { at: over.until, budget_of: Some(cluster_queue.clone()) };
         let raise = Change::RaiseBudget { cluster_queue, field, above: over.over.spent };
-        let over_then = self.state.spending.is_over_at(queue, over.until);
+        let over_then = self.budget_is_out_by(Some(queue), over.until);
         let mut found = if over_then { Vec::new() } else { vec![start.by(wait)] };
         // One of two amounts is not enough.
         if self.account_of(queue).is_some_and(|account| account.on(now).reached().count() == 1) {

@@ -22,6 +22,7 @@ use crate::model::input::{
 };
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
+use crate::quota::build::Group;
 use crate::quota::flavors::SetDemand;
 use crate::quota::money;
 use crate::quota::tree::QuotaTree;
@@ -239,7 +240,7 @@ impl Engine {
         let tries = tries.chain(hows.iter().map(|how| (*how, false)));
         let owning = [false, true].map(|used| (Raise::Owning { used }, true));
         let mut found = Vec::new();
-        for (flavor, money) in flavors {
+        for &(flavor, money) in &flavors {
             let mut raise = |how| self.raise_quota(now, index, (queue, flavor), (how, money));
             let stops = |remedy: &Remedy| !remedy.preempts.is_empty();
             let least = tries.clone().find_map(&mut raise);
@@ -248,7 +249,38 @@ impl Engine {
             }
             found.extend(least);
         }
+        if found.is_empty() {
+            found.extend(self.raise_together(now, index, queue, &flavors));
+        }
         found
+    }
+
+    /// More quota of a flavor of each resource group, where that of one alone is not enough: of
+    /// those that are `short`, else of the first in the group.
+    fn raise_together(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        queue: QueueIdx,
+        short: &[(FlavorIdx, i64)],
+    ) -> Option<Remedy> {
+        let groups = &self.state.quota.queue(queue).groups;
+        let of_group = |group: &Group| {
+            let known = short.iter().find(|(flavor, _)| group.flavors.contains(flavor));
+            known.copied().or_else(|| Some((*group.flavors.first()?, 0)))
+        };
+        let flavors: Vec<(FlavorIdx, i64)> = groups.iter().filter_map(of_group).collect();
+        if flavors.len() < 2 || short.is_empty() {
+            return None;
+        }
+        let mut asked = Vec::new();
+        for (flavor, money) in flavors {
+            // What all sets ask comes last.
+            asked.extend(self.asked_of(index, queue, flavor, money).pop().unwrap_or_default());
+        }
+        let until = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
+        let mut until = until.into_iter();
+        until.find_map(|how| self.raise_for(now, index, queue, (asked.clone(), (how, true))))
     }
 
     /// Flavors whose quota is short, with what members were told to cost. Where none is, and heads
@@ -292,9 +324,7 @@ impl Engine {
         (how, money): ((Raise, bool), i64),
     ) -> Option<Remedy> {
         let asked = self.asked_of(index, queue, flavor, money);
-        asked
-            .into_iter()
-            .find_map(|asked| self.raise_for(now, index, (queue, flavor), (asked, how)))
+        asked.into_iter().find_map(|asked| self.raise_for(now, index, queue, (asked, how)))
     }
 
     /// Raises for what is asked.
@@ -302,7 +332,7 @@ impl Engine {
         &mut self,
         now: Time,
         index: WorkloadIdx,
-        (queue, flavor): (QueueIdx, FlavorIdx),
+        queue: QueueIdx,
         (asked, (how, sure)): (Vec<(FrIdx, i64)>, (Raise, bool)),
     ) -> Option<Remedy> {
         let node = self.state.quota.queue(queue).node?;
@@ -337,19 +367,24 @@ impl Engine {
         }
         self.state.quota.replace_tree(tree);
         let start = start?;
-        let named = |(fr, _): &(FrIdx, i64)| {
-            self.state.room.resources.name(self.state.quota.fr(*fr).1).clone()
+        let quota = &self.state.quota;
+        let named = |((fr, _), by): (&(FrIdx, i64), i64)| {
+            let (flavor, resource) = quota.fr(*fr);
+            let resource = self.state.room.resources.name(resource).clone();
+            (quota.flavor_name(flavor).clone(), resource, by)
         };
-        let mut by: Vec<(Text, i64)> =
-            asked.iter().map(named).zip(raised).filter(|(_, by)| *by > 0).collect();
+        let by = asked.iter().zip(raised).filter(|(_, by)| *by > 0);
+        let mut by: Vec<(Text, Text, i64)> = by.map(named).collect();
         devices_first(&mut by);
-        let (resource, first) = by.remove(0);
+        let (flavor, resource, first) = by.remove(0);
+        let (with, beside): (Vec<_>, Vec<_>) = by.into_iter().partition(|(of, ..)| *of == flavor);
         Some(start.by(Change::RaiseQuota {
-            cluster_queue: self.state.quota.queue(queue).name.clone(),
-            flavor: self.state.quota.flavor_name(flavor).clone(),
+            cluster_queue: quota.queue(queue).name.clone(),
+            flavor,
             resource,
             by: first,
-            with: by,
+            with: with.into_iter().map(|(_, resource, by)| (resource, by)).collect(),
+            beside,
         }))
     }
 
@@ -519,8 +554,8 @@ fn money_told(refusal: &FlavorRefusal) -> i64 {
 }
 
 /// Devices are what people wait for: they are named before CPU and memory.
-fn devices_first(amounts: &mut [(Text, i64)]) {
-    amounts.sort_by_key(|(resource, _)| !resource.contains('/'));
+fn devices_first(amounts: &mut [(Text, Text, i64)]) {
+    amounts.sort_by_key(|(_, resource, _)| !resource.contains('/'));
 }
 
 /// Every single field of a preemption policy that could be widened.

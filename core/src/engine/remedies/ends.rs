@@ -50,7 +50,9 @@ impl Engine {
         };
         let mut running = self.running(index);
         // Nothing begins once a budget is spent.
-        running.retain(|ending| !ending.at.is_some_and(|at| self.budget_is_out_by(queue, at)));
+        if let Some(ahead) = self.spending_ahead(queue) {
+            running.retain(|ending| !ending.at.is_some_and(|at| ahead.is_over_at(at)));
+        }
         let declared = running.iter().take_while(|ending| ending.at.is_some()).count();
         let (dated, undated) = running.split_at(declared);
         let mut found = Vec::new();

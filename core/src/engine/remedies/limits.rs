@@ -1,9 +1,9 @@
 //! Limits that people could raise: what a queue or a cohort may borrow, and what others lend.
 //!
-//! Tried where such a limit is what binds: a borrowing limit on the way to the root that leaves
-//! least, or lending limits of those who have unused quota that they keep for themselves. Of the
-//! latter one is raised at a time, who keeps most first. Where others would leave for it, the least
-//! that does is offered.
+//! Tried, flavor by flavor, where such a limit is what binds: a borrowing limit on the way to the
+//! root that leaves least, or lending limits of those who have unused quota that they keep for
+//! themselves. Of the latter one is raised at a time, who keeps most first. Where others would
+//! leave for it, the least that does is offered.
 
 use std::cmp::Reverse;
 
@@ -16,21 +16,28 @@ use crate::model::ids::{QuotaIdx, WorkloadIdx};
 use crate::quota::tree::QuotaTree;
 use crate::time::Time;
 
+/// Flavors whose limits are tried to be raised: queues rarely list more for one kind of node.
+const FLAVORS_MAX: usize = 4;
+
 /// Who keeps quota for itself and is asked to lend: those who keep most.
 const LENDERS_MAX: usize = 4;
 /// Raises tried of one borrowing limit: beyond it another one may bind.
 const RAISES_MAX: usize = 2;
 
 impl Engine {
-    /// The limits that would start it, raised by exactly as much as is missing.
+    /// The limits that would start it, raised by exactly as much as is missing: of each flavor the
+    /// one that binds there.
     pub(super) fn higher_limits(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let Some(reason) = self.nominate_afresh(index).choice.reason else { return Vec::new() };
-        let Some(short) = self.short_of(&reason) else { return Vec::new() };
-        let Some(bound) = self.bound_of(&short) else { return Vec::new() };
-        match bound.borrowing {
-            true => self.borrow_more(now, index, &short, bound.node).into_iter().collect(),
-            false => self.lend_more(now, index, &short, bound.node).into_iter().collect(),
-        }
+        let shorts = self.shorts_of(&reason);
+        let raise = |short: &Short| {
+            let bound = self.bound_of(short)?;
+            match bound.borrowing {
+                true => self.borrow_more(now, index, short, bound.node),
+                false => self.lend_more(now, index, short, bound.node),
+            }
+        };
+        shorts.iter().take(FLAVORS_MAX).filter_map(raise).collect()
     }
 
     /// As much as could never be had, where others may be preempted for the rest; else all.

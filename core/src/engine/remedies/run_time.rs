@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::explain::view::{Change, Remedy};
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::Wishes;
+use crate::model::input::{Text, Wishes};
 use crate::time::{Span, Time};
 
 /// Run times that are tried: of many reserved starts those that come first.
@@ -28,7 +28,7 @@ impl Engine {
             _ => false,
         });
         found.extend(self.shorter_run(now, index));
-        found.extend(self.its_turn(now, index));
+        found.extend(self.its_turn(now, index, None));
         found
     }
 
@@ -66,12 +66,17 @@ impl Engine {
         longest
     }
 
-    /// Waiting until it delays nobody, as far as that can be told. What it costs then depends on
-    /// the nodes that are free.
-    fn its_turn(&mut self, now: Time, index: WorkloadIdx) -> Option<Remedy> {
+    /// Waiting until it delays nobody, or until a budget begins anew and there is room, as far as
+    /// that can be told. What it costs then depends on the nodes that are free.
+    pub(super) fn its_turn(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        budget_of: Option<Text>,
+    ) -> Option<Remedy> {
         let at = self.forecast_of(index)?.start;
         (at > now).then_some(Remedy {
-            change: Change::WaitUntil { at, budget_of: None },
+            change: Change::WaitUntil { at, budget_of },
             first: None,
             per_hour: None,
             preempts: Vec::new(),

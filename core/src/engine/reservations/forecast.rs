@@ -11,8 +11,8 @@
 //! before it for whom nothing is reserved, so everybody who waits would have to be tried at every
 //! end, where a dozen tries do now.
 //!
-//! A queue whose budget is spent admits again from its next period on, unless that one will be
-//! spent by then, too, all going on as it does.
+//! A queue whose budget is spent, or will be, admits again from its next period on, unless that one
+//! will be spent by then, too, by what runs now: what says when it ends spends until then.
 //!
 //! Cost: for each workload of the queue a dozen nominations before each of the first
 //! [`WINDOWS_MAX`] reserved starts, as often taking away what ends before it, and up to two plays
@@ -22,6 +22,7 @@
 use crate::engine::Engine;
 use crate::engine::reservations::Starter;
 use crate::engine::reservations::timetable::{Slot, Started};
+use crate::engine::spending::Ahead;
 use crate::explain::view::{Assumptions, Forecast};
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
@@ -161,11 +162,13 @@ impl Engine {
         let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
         let ends = self.ends_for(concerned).0;
         let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now, late: Vec::new() };
+        let spending = self.spending_ahead(queue);
         let mut aside = Txn::begin(&mut self.state).set_aside();
         let (mut found, mut ahead) = (Vec::with_capacity(line.len()), 0);
         for &workload in line {
             let start;
-            (aside, start) = self.next_start(aside, &mut cursor, (queue, workload));
+            let budget = spending.as_ref();
+            (aside, start) = self.next_start(aside, &mut cursor, (queue, workload), budget);
             found.push(start.map(|start| self.told(&cursor, workload, start, (ahead, !strict))));
             if start.is_none() && strict {
                 break;
@@ -181,12 +184,14 @@ impl Engine {
         found
     }
 
-    /// When the next of a queue starts; it is started then.
+    /// When the next of a queue starts, by what it will have spent of its budget; it is started
+    /// then.
     fn next_start(
         &mut self,
         aside: SetAside,
         cursor: &mut Cursor,
         (queue, workload): (Option<QueueIdx>, WorkloadIdx),
+        budget: Option<&Ahead>,
     ) -> (SetAside, Option<Time>) {
         if let Some(start) = self.reservations.of(workload) {
             let start = start.max(self.state.now);
@@ -197,14 +202,12 @@ impl Engine {
         let slots = cursor.slots[cursor.next..].iter().filter_map(of_slot);
         let ends = cursor.ends[cursor.at..].iter().map(|(end, _)| *end);
         // From then on the budget is another.
-        let period = queue.filter(|_| self.is_spent(queue));
-        let period = period.and_then(|queue| self.state.spending.account(queue));
-        let period = period.map(|account| account.period().1).filter(|end| *end > cursor.time);
+        let period = budget.and_then(Ahead::begins_anew).filter(|end| *end > cursor.time);
         let now = [cursor.time];
         let mut times: Vec<Time> = ends.chain(slots).chain(now).chain(period).collect();
         times.sort_unstable();
         times.dedup();
-        times.retain(|time| !self.is_spent_by(queue, *time));
+        times.retain(|time| !budget.is_some_and(|budget| budget.is_over_at(*time)));
         // Between two reserved starts more and more is free; each of them takes some of it.
         let mut bounds: Vec<Time> = cursor.slots[cursor.next..].iter().map(|it| it.start).collect();
         bounds.dedup();
@@ -295,13 +298,6 @@ impl Engine {
     /// Whether the budget of a queue is spent, and nothing begins there.
     fn is_spent(&self, queue: Option<QueueIdx>) -> bool {
         queue.is_some_and(|queue| self.state.spending.stops(queue))
-    }
-
-    /// Whether it will be at a time, all going on as it does.
-    fn is_spent_by(&self, queue: Option<QueueIdx>, time: Time) -> bool {
-        let spent = queue.filter(|_| self.is_spent(queue));
-        let again = spent.is_some_and(|queue| self.state.spending.is_over_at(queue, time));
-        again || self.budget_is_out_by(queue, time)
     }
 
     /// Whether reserved starts come in time for which a workload would be held, if it starts.

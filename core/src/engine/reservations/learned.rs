@@ -3,9 +3,9 @@
 //! Of each kind of owner in each queue the last [`RUNS_MAX`] runs are kept. Once there are
 //! [`RUNS_MIN`], work that says nothing is taken to run as long as nine of ten of them did at most:
 //! too short an estimate makes somebody late, too long a one only keeps a little room idle. Runs
-//! that were stopped say nothing. A run begins when the first of its members was bound, as pods
-//! show it, whenever this engine saw that: a new leader does not take the rest of a run for all of
-//! it.
+//! that were stopped, failed or were deleted say nothing. A run begins when the first of its
+//! members was bound, as pods show it, whenever this engine saw that: a new leader does not take
+//! the rest of a run for all of it.
 //!
 //! Restart: what was learned is forgotten, and learned anew, from whole runs. Cost: an entry for
 //! each workload that runs, and a few hundred bytes for each kind and queue, of which at most
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::engine::Engine;
 use crate::model::ids::WorkloadIdx;
-use crate::model::input::Text;
+use crate::model::input::{OwnerEnd, Text};
 use crate::plan::State;
 use crate::time::{Span, Time};
 
@@ -80,12 +80,23 @@ impl Engine {
             // What is not whole goes on.
             Some(State::Binding) => {}
             Some(State::Finished) => {
-                if let Some(begun) = self.learned.begun.remove(&workload) {
+                let begun = self.learned.begun.remove(&workload);
+                if let Some(begun) = begun.filter(|_| self.is_done(workload)) {
                     let run = self.state.now.since(begun);
                     self.learned.add(self.key_of(workload), run);
                 }
             }
             _ => _ = self.learned.begun.remove(&workload),
+        }
+    }
+
+    /// Whether work that has ended did all of it: what failed, or is being deleted, might have run
+    /// for longer.
+    fn is_done(&self, workload: WorkloadIdx) -> bool {
+        let owner = self.state.owner_of(workload);
+        match owner.and_then(|owner| owner.finished.as_ref()) {
+            Some(end) => *end == OwnerEnd::Succeeded,
+            None => !self.state.failed(workload),
         }
     }
 

@@ -386,7 +386,7 @@ impl Engine {
         let (slots, behind) = self.slots_before(who, instead);
         let concerned = slots.iter().map(|slot| slot.workload).chain([workload]);
         let (ends, left_out) = self.ends_for(concerned);
-        let times = self.times(&ends, &slots);
+        let times = self.times(&ends, &slots, queue);
         let within = Starter { borrowing: most, ..who.clone() };
         let Some((start, terms)) = self.earliest(&ends, &slots, &within, &times) else {
             let looked_at = ends.len() as u32;
@@ -454,7 +454,7 @@ impl Engine {
     /// it, who might put it off beyond the start that it has: that is not given away.
     fn sooner(&mut self, who: &Starter, slots: &[Slot], start: Time) -> Option<(Time, u32)> {
         let ends = self.believed_for(slots, Some(who.workload));
-        let times = self.times(&ends, slots);
+        let times = self.times(&ends, slots, who.queue);
         let sooner = &times[..times.partition_point(|time| *time < start)];
         let last = *sooner.last()?;
         let then = self.fits_at(&ends, slots, who, last)?;
@@ -511,7 +511,7 @@ impl Engine {
                 return Some((known, terms.borrowing));
             }
         }
-        let times = self.times(&ends, before);
+        let times = self.times(&ends, before, slot.queue);
         let later = &times[times.partition_point(|time| *time <= known)..];
         let found = self.earliest(&ends, before, &anyhow, later)?;
         let found = match found.1.borrowing <= slot.borrowing {

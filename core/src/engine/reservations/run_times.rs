@@ -79,6 +79,11 @@ impl Ends {
         self.of.len() == self.leaving
     }
 
+    /// All of them, soonest first, those that have passed and did not come among them.
+    pub fn soonest_first(&self) -> impl Iterator<Item = (Time, WorkloadIdx)> + '_ {
+        self.in_order.iter().map(|(at, _, workload)| (*at, *workload))
+    }
+
     /// Whether a workload is being stopped and believed to leave.
     fn leaves(&self, workload: WorkloadIdx) -> bool {
         self.of.get(&workload).is_some_and(|(end, _)| end.leaves)

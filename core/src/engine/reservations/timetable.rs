@@ -187,18 +187,28 @@ impl Engine {
         slots.insert(at, slot);
     }
 
-    /// Whether the budget of a queue, by what runs now, will be spent at a time.
+    /// Whether the budget of a queue, by what runs now and when that ends, will be spent at a time.
     pub(in crate::engine) fn budget_is_out_by(&self, queue: Option<QueueIdx>, time: Time) -> bool {
-        queue.is_some_and(|queue| self.state.spending.stops_by(queue, time))
+        self.spending_ahead(queue).is_some_and(|ahead| ahead.is_over_at(time))
     }
 
-    /// Times at which something ends, in order: what runs, and what a timetable starts.
-    pub(super) fn times(&self, ends: &[(Time, WorkloadIdx)], slots: &[Slot]) -> Vec<Time> {
+    /// Times at which something ends, in order: what runs, and what a timetable starts. Left out
+    /// are those at which the budget of a queue will be spent: a search that reaches out takes what
+    /// comes before them for as bad.
+    pub(super) fn times(
+        &self,
+        ends: &[(Time, WorkloadIdx)],
+        slots: &[Slot],
+        queue: Option<QueueIdx>,
+    ) -> Vec<Time> {
         let of_slot = |slot: &Slot| Some(slot.start.plus(self.run_time(slot.workload)?));
         let ends = ends.iter().map(|(end, _)| *end);
         let mut times: Vec<Time> = ends.chain(slots.iter().filter_map(of_slot)).collect();
         times.sort_unstable();
         times.dedup();
+        if let Some(ahead) = self.spending_ahead(queue) {
+            times.retain(|time| !ahead.is_over_at(*time));
+        }
         times
     }
 }

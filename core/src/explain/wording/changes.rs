@@ -198,15 +198,12 @@ impl fmt::Display for Change {
                 let added = list.last().map_or("any capacity type", String::as_str);
                 write!(out, "allow {added} (capstan.sh/capacity-types: {})", list.join(","))
             }
-            Change::RaiseQuota { cluster_queue, flavor, resource, by, with } => {
+            Change::RaiseQuota { cluster_queue, flavor, resource, by, with, beside } => {
                 let amounts =
                     std::iter::once((resource, by)).chain(with.iter().map(|(r, n)| (r, n)));
                 let amounts = amounts.map(|(resource, by)| at_least(resource, *by)).collect();
-                write!(
-                    out,
-                    "raise nominalQuota of {cluster_queue} by {} (flavor {flavor})",
-                    listed(amounts)
-                )
+                let (by, more) = (listed(amounts), of_other_flavors(beside));
+                write!(out, "raise nominalQuota of {cluster_queue} by {by} (flavor {flavor}){more}")
             }
             Change::RaiseLimit { holder, limit, flavor, resource, by } => {
                 let (field, by) = (limit.field(), at_least(resource, *by));
@@ -234,6 +231,14 @@ impl fmt::Display for Remedy {
             None => Ok(()),
         }
     }
+}
+
+/// Amounts to add of other flavors: ` and by 2 cpu (flavor b)`.
+fn of_other_flavors(amounts: &[(Text, Text, i64)]) -> String {
+    let words = amounts.iter().map(|(flavor, resource, by)| {
+        format!(" and by {} (flavor {flavor})", at_least(resource, *by))
+    });
+    words.collect()
 }
 
 /// What to write in a pod: `nodeSelector gpu: t4`, `tolerate dedicated=ml`.

@@ -251,7 +251,7 @@ fn waiting_reasons_read_as_sentences() {
         (
             Reason::Backoff { until: Time(36_300_000), failure: "bind refused".into() },
             "Backoff",
-            "waits until 10:05:00 UTC after a failure: bind refused",
+            "waits until 1970-01-01T10:05:00Z after a failure: bind refused",
         ),
         (
             Reason::Preempted { preemptor: "language/eval".into() },
@@ -558,6 +558,7 @@ fn remedies_say_what_to_write() {
         resource: gpus(),
         by: 8,
         with: vec![("cpu".into(), 16_000)],
+        beside: vec![],
     };
     let wait = |with: &[&str]| Change::WaitFor {
         workload: "vision/train".into(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
+use crate::calendar::Stamp;
 use crate::explain::reason::Unprepared;
 use crate::time::Time;
 
@@ -20,18 +21,8 @@ impl Reason {
 
 /// What waits out a failure.
 pub fn write_backoff(out: &mut fmt::Formatter<'_>, until: Time, failure: &str) -> fmt::Result {
-    write!(out, "waits until {} after a failure: {failure}", TimeOfDay(until))
-}
-
-/// A time as its UTC time of day: `10:05:00 UTC`. Backoffs are an hour long at most, so no date.
-struct TimeOfDay(Time);
-
-impl fmt::Display for TimeOfDay {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.0.div_euclid(1_000).rem_euclid(86_400);
-        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-        write!(out, "{hours:02}:{minutes:02}:{:02} UTC", seconds % 60)
-    }
+    // As long as the configuration says: that may be days.
+    write!(out, "waits until {} after a failure: {failure}", Stamp(until))
 }
 
 /// What waits until preempted work has left.
