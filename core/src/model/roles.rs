@@ -122,7 +122,7 @@ impl ClusterState {
     pub(crate) fn choices(&self, workload: WorkloadIdx) -> Option<Choices> {
         let roles = self.roles_of(workload)?;
         let begins = self.beginning(workload, &roles);
-        let lacking: u32 = begins.lacks.values().sum();
+        let lacking = begins.lacks.values().fold(0_u32, |sum, lacks| sum.saturating_add(*lacks));
         let all = lacking.saturating_add(begins.others);
         let pods = || begins.free.iter().map(|pod| &self.pods[*pod]);
         let shape = pods().next()?.shape;
