@@ -90,7 +90,7 @@ impl Engine {
         let state = &self.state;
         let class = state.classes.class(class);
         let pod = &state.pods[pod];
-        let named = &pod.named_node;
+        let named = pod.named_node();
         let away = gang.home.map(|(level, home)| NodeRefusal::AwayFromGang {
             level: state.room.levels[level.at()].clone(),
             domain: verdict::name_of(state, level, home),
@@ -98,7 +98,7 @@ impl Engine {
         let mut together = gang.company.clone();
         let verdict = |(node, facts): (NodeIdx, &crate::model::input::NodeFacts)| {
             let question = class.question(&state.room, node);
-            let elsewhere = named.clone().filter(|named| *named != facts.name);
+            let elsewhere = named.filter(|named| **named != facts.name).cloned();
             let mut refusals: Vec<NodeRefusal> = match elsewhere {
                 Some(wanted) => vec![NodeRefusal::NodeName { wanted }],
                 None => rules::verdict(&question),

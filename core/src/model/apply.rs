@@ -13,7 +13,7 @@ use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape, Text,
 };
-use crate::model::pod::{Binding, Pod, Takeover};
+use crate::model::pod::{Binding, Pod, Rare, Takeover};
 use crate::model::state::ClusterState;
 use crate::model::volumes::Choices;
 use crate::model::workload::{Assignment, SetAssignment, WorkloadId};
@@ -235,13 +235,13 @@ impl ClusterState {
         }
         let pod = &mut self.pods[index];
         (pod.shape, pod.holds, pod.binding, pod.workload) = (shape, holds, binding, workload);
-        pod.named_node = named_node;
         pod.ours = facts.ours;
         (pod.phase, pod.nominated) = (facts.phase, facts.nominated);
         pod.terminating = facts.terminating;
         (pod.gated, pod.rank) = (facts.gated, facts.rank);
         pod.bound_at = facts.bound_at.or(pod.bound_at);
-        pod.ended_at = facts.ended_at;
+        let rare = Rare { named_node, ended_at: facts.ended_at };
+        pod.rare = (rare != Rare::default()).then(|| Box::new(rare));
         pod.priority = facts.priority;
         (pod.never_preempts, pod.stays) = (facts.never_preempts, facts.stays);
         pod.created = facts.created;
@@ -321,7 +321,6 @@ impl ClusterState {
             namespace: facts.namespace.clone(),
             name: facts.name.clone(),
             shape,
-            named_node: None,
             holds: self.room.shape(shape).request,
             ours: facts.ours,
             phase: facts.phase,
@@ -332,7 +331,6 @@ impl ClusterState {
             rank: facts.rank,
             created: facts.created,
             bound_at: None,
-            ended_at: None,
             priority: 0,
             never_preempts: false,
             stays: None,
@@ -346,6 +344,7 @@ impl ClusterState {
             binding: Binding::None,
             takeover: Takeover::Open,
             claims: None,
+            rare: None,
         });
         self.pod_by_uid.insert(facts.uid.clone(), index);
         index

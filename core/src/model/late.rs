@@ -127,7 +127,6 @@ impl ClusterState {
             namespace: owner.namespace.clone(),
             name,
             shape,
-            named_node: None,
             holds: self.room.shape(shape).request,
             ours: true,
             phase: PodPhase::Pending,
@@ -138,7 +137,6 @@ impl ClusterState {
             rank,
             created: owner.created,
             bound_at: None,
-            ended_at: None,
             priority: owner.priority,
             never_preempts: owner.never_preempts,
             stays: None,
@@ -152,6 +150,7 @@ impl ClusterState {
             binding: Binding::Kept,
             takeover: Takeover::Open,
             claims: None,
+            rare: None,
         })
     }
 }

@@ -24,8 +24,6 @@ pub struct Pod {
     pub name: Text,
     /// Shape.
     pub shape: ShapeIdx,
-    /// The node that its spec names without us having written it; only explanations ask.
-    pub named_node: Option<Text>,
     /// What it holds where it is placed (its shape's request, or more after a resize).
     pub holds: RequestIdx,
     /// Ours to schedule.
@@ -46,8 +44,6 @@ pub struct Pod {
     pub created: Time,
     /// When it was bound, as the API shows it, or when we decided.
     pub bound_at: Option<Time>,
-    /// When it ended, if it has and the API shows that.
-    pub ended_at: Option<Time>,
     /// `spec.priority`.
     pub priority: i32,
     /// `preemptionPolicy: Never`.
@@ -74,6 +70,17 @@ pub struct Pod {
     pub takeover: Takeover,
     /// Names of its claims on devices, where it has any.
     pub claims: Option<Arc<Vec<Text>>>,
+    /// What few pods have; by itself, since there are many pods.
+    pub rare: Option<Box<Rare>>,
+}
+
+/// What few pods have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rare {
+    /// The node that its spec names without us having written it; only explanations ask.
+    pub named_node: Option<Text>,
+    /// When it ended, if it has and the API shows that.
+    pub ended_at: Option<Time>,
 }
 
 /// What a pod has to do with places that are kept for pods of its resumed owner.
@@ -125,6 +132,16 @@ impl Pod {
     /// Whether it has a place and keeps it: nobody deletes it.
     pub fn stays(&self) -> bool {
         self.place.is_some() && !self.terminating
+    }
+
+    /// The node that its spec names without us having written it.
+    pub fn named_node(&self) -> Option<&Text> {
+        self.rare.as_ref()?.named_node.as_ref()
+    }
+
+    /// When it ended, if it has and the API shows that.
+    pub fn ended_at(&self) -> Option<Time> {
+        self.rare.as_ref()?.ended_at
     }
 
     /// Its role in its gang, where it has one with a name.

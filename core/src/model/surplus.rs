@@ -291,5 +291,5 @@ fn begun_at(pod: &Pod) -> Time {
 /// When a pod that has ended did so, as far as is known and certain: after it began.
 fn over(pod: &Pod) -> Time {
     let least = begun_at(pod).plus(Span(1));
-    pod.ended_at.map_or(least, |at| at.plus(CLOCKS).max(least))
+    pod.ended_at().map_or(least, |at| at.plus(CLOCKS).max(least))
 }

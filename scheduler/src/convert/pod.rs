@@ -59,8 +59,8 @@ pub struct PodDraft {
     pub created: Option<Time>,
     /// When it was bound, if anything says.
     pub bound_at: Option<Time>,
-    /// How it is ranked.
-    pub ranked: Ranked,
+    /// How it is ranked; shared, since templates say it.
+    pub ranked: Arc<Ranked>,
     /// What we wrote when we bound it.
     pub binding: Option<Arc<BindingNote>>,
     /// Who wants its room.
@@ -85,7 +85,7 @@ pub struct Rare {
 }
 
 /// What a pod spec says of priority, before classes are looked up.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ranked {
     /// `spec.priority`.
     pub priority: Option<i32>,
@@ -154,6 +154,8 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let annotations = meta.annotations.as_ref();
     let mirror = annotations.is_some_and(|all| all.contains_key(keys::MIRROR_POD));
     let rare = Rare { nominated, mirror, ignored, ended_at: ended_at(&pod.status) };
+    let ranked = Ranked::of(&pod.spec, shared);
+    let ranked = shared.ranks.of(ranked);
     Ok(PodDraft {
         uid,
         namespace,
@@ -171,7 +173,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         created: meta.creation_timestamp.as_ref().map(time),
         bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status, admitted_at)),
         node,
-        ranked: Ranked::of(&pod.spec, shared),
+        ranked,
         eviction,
         binding: binding.map(|note| shared.notes.of(note)),
         marks,

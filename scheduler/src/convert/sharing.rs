@@ -12,6 +12,7 @@ use capstan_core::model::input::{
 
 use super::devices::PodClaimDraft;
 use super::marks::{Marks, OwnerName};
+use super::pod::Ranked;
 use super::ranges::Contents;
 
 /// Labels, in order of keys.
@@ -101,6 +102,8 @@ pub struct Shared {
     pub claim_drafts: Once<Vec<PodClaimDraft>>,
     /// What containers of pods that wait, and of templates, state.
     pub contents: Once<Contents>,
+    /// How pods are ranked.
+    pub ranks: Once<Ranked>,
     /// What extended resources ask of devices.
     pub extended: Once<ExtendedClaim>,
     /// A pod was met that names a DeviceClass as an extended resource.
@@ -133,6 +136,7 @@ impl Shared {
         self.claim_drafts.sweep();
         self.extended.sweep();
         self.contents.sweep();
+        self.ranks.sweep();
         self.texts.sweep();
     }
 
@@ -142,7 +146,7 @@ impl Shared {
         let written = self.wishes.0.len() + self.notes.0.len() + self.flavors.0.len();
         let seen = self.owners.0.len() + self.images.0.len() + self.texts.0.len();
         let around = self.labels.0.len() + self.kin.0.len();
-        let stated = self.contents.0.len();
+        let stated = self.contents.0.len() + self.ranks.0.len();
         let devices = self.claims.0.len() + self.claim_drafts.0.len() + self.extended.0.len();
         whole + written + seen + around + devices + stated
     }

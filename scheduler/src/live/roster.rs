@@ -25,7 +25,8 @@ struct Names {
     known: bool,
     /// The list that was begun last.
     list: u32,
-    names: BTreeMap<Named, Entry>,
+    /// By namespace, so that each name costs one text.
+    names: BTreeMap<Text, BTreeMap<Text, Entry>>,
 }
 
 #[derive(Debug)]
@@ -45,9 +46,14 @@ impl Roster {
     /// An object was seen; the uid that stood there before comes back if it is another one.
     pub fn seen(&mut self, kind: Kind, named: &Named, uid: &Text) -> Option<Text> {
         let names = self.kinds.entry(kind).or_default();
-        let list = names.list;
-        let Some(entry) = names.names.get_mut(named) else {
-            names.names.insert(named.clone(), Entry { uid: uid.clone(), list });
+        let ((namespace, name), list) = (named, names.list);
+        let fresh = || Entry { uid: uid.clone(), list };
+        let Some(within) = names.names.get_mut(namespace) else {
+            names.names.insert(namespace.clone(), BTreeMap::from([(name.clone(), fresh())]));
+            return None;
+        };
+        let Some(entry) = within.get_mut(name) else {
+            within.insert(name.clone(), fresh());
             return None;
         };
         entry.list = list;
@@ -57,9 +63,14 @@ impl Roster {
     /// An object is gone; `false`: it was not there, or another one stands under its name.
     pub fn gone(&mut self, kind: Kind, named: &Named, uid: &Text) -> bool {
         let Some(names) = self.kinds.get_mut(&kind) else { return false };
-        let there = names.names.get(named).is_some_and(|entry| entry.uid == *uid);
+        let (namespace, name) = named;
+        let Some(within) = names.names.get_mut(namespace) else { return false };
+        let there = within.get(name).is_some_and(|entry| entry.uid == *uid);
         if there {
-            names.names.remove(named);
+            within.remove(name);
+            if within.is_empty() {
+                names.names.remove(namespace);
+            }
         }
         there
     }
@@ -69,16 +80,25 @@ impl Roster {
         let names = self.kinds.entry(kind).or_default();
         names.known = true;
         let list = names.list;
-        let gone = names.names.extract_if(.., |_, entry| entry.list != list);
-        gone.map(|(named, entry)| (named, entry.uid)).collect()
+        let mut all = Vec::new();
+        for (namespace, within) in &mut names.names {
+            let gone = within.extract_if(.., |_, entry| entry.list != list);
+            all.extend(gone.map(|(name, entry)| ((namespace.clone(), name), entry.uid)));
+        }
+        names.names.retain(|_, within| !within.is_empty());
+        all
     }
 
     /// A kind is not served; what was there comes back.
     pub fn absent(&mut self, kind: Kind) -> Vec<(Named, Text)> {
         let names = self.kinds.entry(kind).or_default();
         names.known = true;
-        let gone = std::mem::take(&mut names.names);
-        gone.into_iter().map(|(named, entry)| (named, entry.uid)).collect()
+        let mut all = Vec::new();
+        for (namespace, within) in std::mem::take(&mut names.names) {
+            let named = |(name, entry): (Text, Entry)| ((namespace.clone(), name), entry.uid);
+            all.extend(within.into_iter().map(named));
+        }
+        all
     }
 
     /// A kind is not looked at any more; what was there comes back.
@@ -96,12 +116,14 @@ impl Roster {
 
     /// Whether an object stands under this name.
     pub fn holds(&self, kind: Kind, named: &Named) -> bool {
-        self.kinds.get(&kind).is_some_and(|names| names.names.contains_key(named))
+        let within = self.kinds.get(&kind).and_then(|names| names.names.get(&named.0));
+        within.is_some_and(|within| within.contains_key(&named.1))
     }
 
     /// Objects of a kind.
     pub fn count(&self, kind: Kind) -> usize {
-        self.kinds.get(&kind).map_or(0, |names| names.names.len())
+        let names = self.kinds.get(&kind).into_iter().flat_map(|names| names.names.values());
+        names.map(BTreeMap::len).sum()
     }
 }
 
