@@ -352,6 +352,11 @@ fn ports(spec: &PodSpec) -> Vec<HostPort> {
     ports.into_iter().collect()
 }
 
+/// Whether a pod has ended, well or badly.
+pub fn has_ended(pod: &Pod) -> bool {
+    phase(&pod.status).terminal()
+}
+
 fn phase(status: &PodStatus) -> PodPhase {
     match status.phase.as_deref() {
         Some("Succeeded") => PodPhase::Succeeded,
