@@ -144,7 +144,8 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let going = node.is_none() && pod.spec.scheduling_gates.is_empty();
     let nominated = nominated.filter(|_| going);
     let nominated = nominated.map(|name| shared.texts.text(name));
-    let marked = terminating || disrupted(&pod.status);
+    // Who ended while it was marked is stopped by nobody any more.
+    let marked = (terminating || disrupted(&pod.status)) && !has_ended(pod);
     let eviction = match marked {
         true => note::eviction(&marks, &mut ignored).map(Box::new),
         false => None,

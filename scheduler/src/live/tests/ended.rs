@@ -85,6 +85,25 @@ fn who_is_stopped_and_fails_for_a_moment_is_gone() {
 }
 
 #[test]
+fn who_ended_while_it_was_marked_is_stopped_by_nobody() {
+    let (_, says) = &gangs()[0];
+    let marked = |phase| {
+        let mut value = member("p", says, phase);
+        value["metadata"]["annotations"] = json!({ "capstan.sh/preempted-by": "ns/w" });
+        value["status"]["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True",
+            "reason": "PreemptionByScheduler" }]);
+        value
+    };
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(pod(marked("Running"))));
+    assert!(the_pod(&told(&mut live)).eviction.is_some());
+    live.take(Seen::Applied(pod(marked("Succeeded"))));
+    let inputs = told(&mut live);
+    let facts = the_pod(&inputs);
+    assert_eq!((facts.phase, &facts.eviction), (PodPhase::Succeeded, &None));
+}
+
+#[test]
 fn what_owners_say_of_their_pods_counts_but_in_a_pod_group() {
     for (at, (which, says)) in gangs().into_iter().enumerate() {
         let mut live = synced(&Config::default());
