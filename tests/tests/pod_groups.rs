@@ -129,6 +129,51 @@ fn a_group_whose_replacement_ended_well_did_not_fail() {
     assert_eq!((view(&engine, "g").state, failed(&engine)), (State::Finished, false));
 }
 
+/// Who was deleted did not end, and what is done is not all that there was to do.
+#[test]
+fn a_group_of_which_one_was_deleted_did_not_end_well() {
+    let pods = members(2, 2);
+    let (mut engine, _) = engine([bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    engine.step(NOW, vec![ended(&pods[0], PodPhase::Succeeded)]);
+    let failed = |engine: &Engine| {
+        let details = engine.details(&text("team"), &text("g")).expect("it is there");
+        (details.view.state, details.failed)
+    };
+    assert_eq!(failed(&engine), (State::Running, false));
+    engine.step(NOW, vec![Input::PodGone(text("g-1"))]);
+    assert_eq!(failed(&engine), (State::Finished, true));
+}
+
+/// A gang that says how many it needs is made pod by pod and begins whole. Names are used again.
+#[test]
+fn who_is_done_in_this_run_needs_no_place_whenever_it_was_made() {
+    let at = |seconds: i64| Time(seconds * 1_000);
+    let run = |name: &str, made: i64| {
+        let mut pods = gang("g", 3, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+        for (index, pod) in pods.iter_mut().enumerate() {
+            let name = text(&format!("{name}{index}"));
+            (pod.uid, pod.name) = (name.clone(), name);
+            (pod.created, pod.bound_at) = (at(made + index as i64), Some(at(made + 3)));
+        }
+        pods
+    };
+    let needed = |engine: &Engine| {
+        let details = engine.details(&text("team"), &text("g")).expect("it is there");
+        (details.view.state, details.needed)
+    };
+    let (one, two) = (run("one-", 0), run("two-", 20));
+    let (mut engine, _) = engine(one.iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, vec![done(&one[0], 9)]);
+    assert_eq!(needed(&engine), (State::Running, 2), "the first made is the first to end");
+    engine.step(NOW, vec![done(&one[1], 9), done(&one[2], 9)]);
+    assert_eq!(needed(&engine).0, State::Finished);
+    engine.step(NOW, two.iter().map(|pod| bound(pod, "n")).collect());
+    assert_eq!(needed(&engine), (State::Running, 3));
+    engine.step(NOW, vec![done(&two[0], 29)]);
+    assert_eq!(needed(&engine), (State::Running, 2), "who ended before is of another run");
+    engine.recount();
+}
+
 #[test]
 fn a_raised_number_lets_others_in() {
     let pods = members(3, 2);

@@ -105,7 +105,7 @@ pub struct WorkloadDetails {
     pub owner_end: Option<OwnerEnd>,
     /// Its owner is suspended.
     pub suspended: bool,
-    /// A member ended badly, as far as it is still shown, and nobody ended well in its stead.
+    /// A member ended badly, as far as it is still shown, or none goes on, and too few ended well.
     pub failed: bool,
     /// Members that wait for a node and that nothing of their own keeps from one, in order.
     pub waiting: Vec<PodRef>,

@@ -51,21 +51,20 @@ impl Run<'_> {
 }
 
 impl ClusterState {
-    /// Members of this run of a gang that ended well: they need no place any more. Those that ended
-    /// before any other was made belong to an earlier run of the same name; in a group that says
-    /// how many it has, those of runs that are whole.
+    /// Members of this run of a gang that ended well: they need no place any more. Those that began
+    /// before any of who goes on was made belong to an earlier run of the same name, since a gang
+    /// begins whole; in a group that says how many it has, those of runs that are whole.
     pub(super) fn ended_well(&self, workload: WorkloadIdx) -> Vec<&Pod> {
         if let Some(size) = self.group_size(workload) {
             return self.run_of(workload, size).done;
         }
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
-        if !members.clone().any(|pod| pod.phase == PodPhase::Succeeded) {
-            return Vec::new();
+        let mut ended: Vec<&Pod> =
+            members.clone().filter(|pod| pod.phase == PodPhase::Succeeded).collect();
+        if !ended.is_empty() {
+            let first = members.filter(|pod| pod.active()).map(|pod| pod.created).min();
+            ended.retain(|pod| first.is_none_or(|first| begun_at(pod) >= first));
         }
-        let (mut ended, active): (Vec<&Pod>, Vec<&Pod>) = members.partition(|pod| !pod.active());
-        let first = active.iter().map(|pod| pod.created).min();
-        let last = ended.iter().map(|pod| pod.created).max();
-        ended.retain(|pod| first <= last && pod.phase == PodPhase::Succeeded);
         ended
     }
 
@@ -225,13 +224,21 @@ impl ClusterState {
             .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
     }
 
-    /// Whether a member ended badly, as far as it is still shown, and fewer ended well all the same
-    /// than the group says that it has.
+    /// Whether a member ended badly, as far as it is still shown, or none goes on, and fewer ended
+    /// well all the same than the group says that it has, or must run together. A name that no
+    /// object stands behind may be used again: who ended well in another run makes up for nobody.
     pub(crate) fn failed(&self, workload: WorkloadIdx) -> bool {
-        let members = &self.workloads[workload].members;
-        let lacks = |size: u32| self.run_of(workload, size).done.len() < size as usize;
-        members.iter().any(|pod| self.pods[*pod].phase == PodPhase::Failed)
-            && self.group_size(workload).is_none_or(lacks)
+        let entry = &self.workloads[workload];
+        let members = || entry.members.iter().map(|pod| &self.pods[*pod]);
+        let failed = members().any(|pod| pod.phase == PodPhase::Failed);
+        let over = !members().any(Pod::counts);
+        let least = || members().filter_map(|pod| pod.gang.min_member).max();
+        let size = self.group_size(workload).or_else(least);
+        let lacks = size.map(|size| self.done(workload) < size);
+        match entry.source {
+            GangSource::CapstanGang => failed || over && lacks == Some(true),
+            _ => (failed || over) && lacks.unwrap_or(failed),
+        }
     }
 
     /// Whether a group waits for pods of its that name another scheduler: not where it has as many

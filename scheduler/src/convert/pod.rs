@@ -144,7 +144,8 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let going = node.is_none() && pod.spec.scheduling_gates.is_empty();
     let nominated = nominated.filter(|_| going);
     let nominated = nominated.map(|name| shared.texts.text(name));
-    let marked = terminating || disrupted(&pod.status);
+    // Who ended while it was marked is stopped by nobody any more.
+    let marked = (terminating || disrupted(&pod.status)) && !has_ended(pod);
     let eviction = match marked {
         true => note::eviction(&marks, &mut ignored).map(Box::new),
         false => None,
@@ -352,6 +353,11 @@ fn ports(spec: &PodSpec) -> Vec<HostPort> {
         }
     }
     ports.into_iter().collect()
+}
+
+/// Whether a pod has ended, well or badly.
+pub fn has_ended(pod: &Pod) -> bool {
+    phase(&pod.status).terminal()
 }
 
 fn phase(status: &PodStatus) -> PodPhase {

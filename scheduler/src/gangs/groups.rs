@@ -79,7 +79,7 @@ fn key(kind: Kind, namespace: &Text, name: &Text) -> OwnerKey {
 }
 
 /// Where the directory has this one.
-pub(super) fn key_of(group: &GroupDraft) -> OwnerKey {
+pub fn key_of(group: &GroupDraft) -> OwnerKey {
     key(group.kind, &group.namespace, &group.name)
 }
 

@@ -33,7 +33,7 @@ use crate::api::no_equal::MULTIKUEUE;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::Says;
 use crate::convert::job::JobDraft;
-use crate::convert::marks::{Marks, OwnerName};
+use crate::convert::marks::{Marks, OwnerName, owner_group};
 use crate::convert::pod::PodDraft;
 use crate::convert::sharing::Shared;
 use crate::convert::{Refusal, note};
@@ -165,6 +165,15 @@ pub fn cast_of(pod: &PodDraft, directory: &Directory) -> Option<OwnerKey> {
 pub fn counts_in(pod: &PodDraft, gang: &OwnerKey) -> bool {
     let group = || groups::named_by(&pod.marks, &pod.namespace);
     !pod.phase.terminal() || group().as_ref() == Some(gang)
+}
+
+/// Whether a pod that ended is still a member of the gang that it names itself: its share of the
+/// work is done, or it failed. An owner that is read says so of its pods, and may make others in
+/// their stead; of a PodGroup none says it.
+pub fn counts_ended(marks: &Marks, namespace: &Text, owner: Option<&OwnerName>) -> bool {
+    let owned = owner.is_some_and(|owner| owner_group(&owner.kind).is_some());
+    let named = || named_in(&[marks], namespace);
+    groups::named_by(marks, namespace).is_some() || !owned && named().is_some()
 }
 
 /// The gang that the pods of an owner will name, or it or an owner of its for them.

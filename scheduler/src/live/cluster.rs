@@ -21,7 +21,6 @@ use super::storage::Storages;
 use super::{Kind, Object, Seen};
 use crate::api::budget::PodDisruptionBudget;
 use crate::api::node::Node;
-use crate::api::pod::Pod;
 use crate::config::{Config, PriceConfig};
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::facts::ClassKind;
@@ -30,7 +29,7 @@ use crate::convert::pod::PodDraft;
 use crate::convert::resolve::DEFAULT_NAMESPACE;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::sharing::Shared;
-use crate::convert::{Refusal, budget, job, marks, node, pod};
+use crate::convert::{Refusal, budget, job, marks, node};
 use crate::prices::PRICE_ANNOTATION;
 use crate::read::kinds::{Origin, Queueing};
 use crate::read::queueing;
@@ -70,7 +69,7 @@ pub struct Live {
     /// Pods by the claims that they name.
     pub(super) claimants: Claimants,
     /// Pods whose priority is still their class's to say.
-    unranked: BTreeSet<Text>,
+    pub(super) unranked: BTreeSet<Text>,
     /// When pods and Jobs without a creation time were told first, by uid.
     pub(super) undated: BTreeMap<Text, Time>,
     /// One member of each named gang, and what it asks for.
@@ -166,6 +165,7 @@ impl Live {
             self.dirty.pods.extend(pods.map(|(uid, _)| uid.clone()));
             // Which members of a gang are ours is asked of owners and groups of every kind.
             self.dirty.owners.extend(self.directory.owners.keys().cloned());
+            self.drop_ended_of_others();
         }
         if self.prices != config.prices {
             self.prices = config.prices.clone();
@@ -322,47 +322,6 @@ impl Live {
         self.notes.faults(kind, &named, refusals.into_iter().map(fault));
     }
 
-    fn put_pod(&mut self, pod: &Pod) {
-        let mut draft = match pod::draft(pod, &mut self.shared) {
-            Ok(draft) => draft,
-            Err(refusals) => return self.refuse(Kind::Pod, &pod.metadata, refusals),
-        };
-        let named = (draft.namespace.clone(), draft.name.clone());
-        self.enter_as(Kind::Pod, &named, &draft.uid);
-        self.notes.faults(Kind::Pod, &named, []);
-        if let Some(old) = self.pods.get(&draft.uid) {
-            if **old == draft {
-                return;
-            }
-            // Equal texts stay one.
-            (draft.uid, draft.name) = (old.uid.clone(), old.name.clone());
-            self.remove_pod(&draft.uid.clone());
-        }
-        if self.directory.meet(&draft.shape, draft.scheduler.as_deref()) {
-            self.see_all_again();
-        }
-        let uid = draft.uid.clone();
-        self.below.add_pod(&draft.namespace, draft.owner.as_deref(), &uid);
-        self.join_group(&draft);
-        self.inhabit(&draft.namespace);
-        if draft.ranked.open() {
-            self.unranked.insert(uid.clone());
-        }
-        self.dirty.pods.insert(uid.clone());
-        self.claimants.add(&draft);
-        self.pods.insert(uid, Box::new(draft));
-    }
-
-    fn remove_pod(&mut self, uid: &Text) {
-        let Some(old) = self.pods.remove(uid) else { return };
-        self.below.remove_pod(&old.namespace, old.owner.as_deref(), uid);
-        self.leave_group(&old);
-        self.leave(&old.namespace);
-        self.unranked.remove(uid);
-        self.claimants.remove(&old);
-        self.dirty.pods.insert(old.uid);
-    }
-
     fn put_node(&mut self, node: &Node) {
         if let Err(refusals) = node::refuse(node) {
             return self.refuse(Kind::Node, &node.metadata, refusals);
@@ -452,7 +411,7 @@ impl Live {
     }
 
     /// More labels of pods matter to others than did.
-    fn see_all_again(&mut self) {
+    pub(super) fn see_all_again(&mut self) {
         self.dirty.pods.extend(self.pods.keys().cloned());
         let jobs = self.directory.owners.iter().filter(|(_, owner)| owner.runs());
         self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
@@ -528,7 +487,7 @@ impl Live {
         }
     }
 
-    fn remove(&mut self, kind: Kind, named: &Named, uid: &Text) {
+    pub(super) fn remove(&mut self, kind: Kind, named: &Named, uid: &Text) {
         self.notes.forget(kind, named);
         self.undated.remove(uid);
         match kind {
@@ -571,7 +530,7 @@ impl Live {
         }
     }
 
-    fn inhabit(&mut self, namespace: &Text) {
+    pub(super) fn inhabit(&mut self, namespace: &Text) {
         let count = self.inhabited.entry(namespace.clone()).or_default();
         *count += 1;
         if *count == 1 {
@@ -579,7 +538,7 @@ impl Live {
         }
     }
 
-    fn leave(&mut self, namespace: &Text) {
+    pub(super) fn leave(&mut self, namespace: &Text) {
         let Some(count) = self.inhabited.get_mut(namespace) else { return };
         *count -= 1;
         if *count == 0 {

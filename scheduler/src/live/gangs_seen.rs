@@ -107,9 +107,9 @@ impl Live {
         self.pods.get(uid)?.owner.as_deref()
     }
 
-    /// PodGroups that have no pods yet because their phase lets nobody make any, and whose owner
-    /// says that all of them will be ours. Of others nobody knows whose they are until a pod names
-    /// its scheduler.
+    /// PodGroups that have no pods yet, but for those that ended in a run before, because their
+    /// phase lets nobody make any, and whose owner says that all of them will be ours. Of others
+    /// nobody knows whose they are until a pod names its scheduler.
     pub fn shut_groups(&self) -> impl Iterator<Item = &GroupDraft> {
         let key: Text = kinds::Kind::VolcanoGroup.row().key.into();
         let first: OwnerKey = (key.clone(), "".into(), "".into());
@@ -119,7 +119,7 @@ impl Live {
         let shut = groups.filter(move |(key, group)| {
             let above = || self.directory.above(&group.namespace, group.owner.as_ref());
             let ours = |owner: &&Owner| owner.names(&self.directory.scheduler);
-            group.shut && !self.directory.cast.contains_key(*key) && above().iter().any(ours)
+            group.shut && !self.has_active(key) && above().iter().any(ours)
         });
         shut.map(|(_, group)| group)
     }

@@ -20,6 +20,7 @@
 //! | [`storage`] | claims, volumes and what makes them, as facts |
 //! | [`cluster`] | where each object goes, and what has to be told again because of it |
 //! | [`gangs_seen`] | what owners and PodGroups of other projects change for others |
+//! | [`pods`] | which pods that ended are there still |
 //! | [`objects`] | who an object is |
 //! | [`stopped`] | what an owner bears of its last stop |
 //! | [`drain`] | facts of what changed, in the order in which others refer to them |
@@ -28,7 +29,7 @@
 //! that a live cluster and a dump of it mean the same.
 //!
 //! Cost: for one event the objects that depend on it; per pod a draft of a few hundred bytes, its
-//! parts shared with the engine.
+//! parts shared with the engine; of pods that ended and count nowhere nothing is kept.
 
 mod below;
 mod claimants;
@@ -37,6 +38,7 @@ mod drain;
 mod gangs_seen;
 mod notes;
 mod objects;
+mod pods;
 mod queues;
 mod ranges;
 mod roster;
@@ -95,7 +97,7 @@ pub enum Seen {
 /// A watched kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// `v1` Pods that are not terminal.
+    /// `v1` Pods; of those that ended only members of gangs that nobody else says anything of.
     Pod,
     /// `v1` Nodes.
     Node,

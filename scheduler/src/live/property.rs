@@ -260,9 +260,10 @@ impl World {
         Ok(())
     }
 
-    /// What the offline reader makes of the objects that are left.
+    /// What the offline reader makes of the objects that are left, but for pods of which nothing is
+    /// left.
     fn offline(&self) -> BTreeMap<String, Input> {
-        let items: Vec<&Value> = self.objects.values().collect();
+        let items: Vec<&Value> = self.objects.values().filter(|it| !is_over(it)).collect();
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
         let objects = match read_text("a.json", &list.to_string(), &self.config) {
             Ok(objects) => objects,
@@ -309,6 +310,21 @@ impl World {
         }
         None
     }
+}
+
+/// Whether an object is a pod that ended and counts nowhere: it is none of ours that names a
+/// PodGroup, nor one that names another gang and was made by nobody of whom anything is read.
+fn is_over(object: &Value) -> bool {
+    let (meta, spec) = (&object["metadata"], &object["spec"]);
+    let labels = &meta["labels"];
+    let in_group = labels["scheduling.x-k8s.io/pod-group"].is_string()
+        || meta["annotations"]["scheduling.k8s.io/group-name"].is_string();
+    let owner = &meta["ownerReferences"][0];
+    let alone = !owner.is_object() || owner["apiVersion"] == "x/v1";
+    let counts = spec["schedulerName"] == "capstan"
+        && meta["deletionTimestamp"].is_null()
+        && (in_group || alone && labels["capstan.sh/gang"].is_string());
+    object["kind"] == "Pod" && object["status"]["phase"] == "Failed" && !counts
 }
 
 /// An object as a watch decodes it.

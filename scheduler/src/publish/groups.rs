@@ -15,15 +15,16 @@
 //! | part of it runs, the rest waits | False | `Unknown` | `Unknown`, Unschedulable |
 //! | it has its nodes | True | `Scheduling` | `Running`, Scheduled |
 //! | it has started | True | `Running` | `Running`, Scheduled |
-//! | its last pod is gone | | `Finished` or `Failed` | `Completed` |
+//! | all of its pods ended | | `Finished` or `Failed` | `Completed` |
 //!
 //! Kubernetes' condition is of the first success only: once it is True it stays. A group of
 //! Volcano's is let in at once, and never shut again: what Capstan admits are pods, which hold
 //! nothing while they wait, so there is nothing to protect by keeping them from being made.
 //! `minResources` is not looked at for the same reason.
 //!
-//! Pods that ended are not watched: how many ended well is asked for once, when the last is gone.
-//! Whatever else a status has is left as it is.
+//! Pods that ended count as long as they are there and nobody deletes them. How those ended that
+//! were being deleted is asked for once, when the last is gone. What was said of a group all of
+//! whose pods ended stays. Whatever else a status has is left as it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ use super::diff;
 use super::plan::Name;
 use super::pods::{self, PodCondition};
 use crate::convert::group::GroupDraft;
+use crate::gangs::groups::key_of;
 use crate::gangs::kinds::Kind;
 use crate::live::Live;
 
@@ -65,6 +67,8 @@ pub struct GroupWish {
     pub occupied_by: Option<Text>,
     /// Members that run.
     pub running: u32,
+    /// Members that ended.
+    pub ended: Ends,
     /// How it stands.
     pub stands: Stands,
 }
@@ -86,7 +90,7 @@ pub enum Stands {
     Started,
     /// Its last pod is gone; nobody has counted yet how they ended.
     Left,
-    /// The same, counted.
+    /// All of its pods ended in this way.
     Ended(Ends),
 }
 
@@ -146,8 +150,9 @@ impl Bearers {
             return None;
         }
         self.workloads.remove(&key);
-        // Kubernetes' condition says nothing of the end.
-        let ends = key.kind != Kind::UpstreamGroup;
+        // Kubernetes' condition says nothing of the end, and of what ended well the pods that did
+        // say no more once they are deleted.
+        let ends = key.kind != Kind::UpstreamGroup && !matches!(wish.stands, Stands::Ended(_));
         ends.then_some((key, GroupWish { running: 0, stands: Stands::Left, ..wish }))
     }
 }
@@ -163,12 +168,18 @@ pub fn of_workload(details: &WorkloadDetails, live: &Live) -> Option<(GroupKey, 
     };
     let namespace = &details.view.namespace;
     let group = live.group(kind, namespace, details.group.as_ref()?)?;
-    let stands = stands(details)?;
+    let (succeeded, failed) = live.ended_in(&key_of(group));
+    let ended = Ends { succeeded, failed };
+    let stands = match details.view.state {
+        State::Finished => ended_so(group, ended)?,
+        _ => stands(details)?,
+    };
     let first = details.first_pods.first().and_then(|pod| live.owner_of(&pod.uid));
     let wish = GroupWish {
         least: group.says.min.unwrap_or(details.needed),
         occupied_by: first.map(|owner| format!("{namespace}/{}", owner.name).into()),
         running: details.running,
+        ended,
         ..wish(group, stands)
     };
     Some((key(group), wish))
@@ -191,8 +202,16 @@ fn wish(group: &GroupDraft, stands: Stands) -> GroupWish {
         least: group.says.min.unwrap_or(1),
         occupied_by: None,
         running: 0,
+        ended: Ends::default(),
         stands,
     }
+}
+
+/// How a group stands none of whose pods goes on; `None`: nobody can say. One that is not let in
+/// was made again: who ended were pods of the one before.
+fn ended_so(group: &GroupDraft, ended: Ends) -> Option<Stands> {
+    let tells = !group.shut && ended != Ends::default();
+    tells.then_some(Stands::Ended(ended))
 }
 
 /// How the gang of a workload stands; `None`: it is on its way from one to the other, or others
@@ -382,15 +401,16 @@ fn volcano(shown: &Value, wish: &GroupWish, (now, fresh): (Time, bool)) -> Map<S
     status
 }
 
-/// Pods that run, and those that ended once they were counted.
+/// Pods that run, and those that ended.
 fn counts(status: &mut Map<String, Value>, wish: &GroupWish) {
-    if wish.stands != Stands::Open {
-        status.insert("running".to_owned(), json!(wish.running));
-    }
-    if let Stands::Ended(ends) = &wish.stands {
-        status.insert("succeeded".to_owned(), json!(ends.succeeded));
-        status.insert("failed".to_owned(), json!(ends.failed));
-    }
+    let ended = match &wish.stands {
+        Stands::Open | Stands::Left => return,
+        Stands::Ended(ends) => ends,
+        _ => &wish.ended,
+    };
+    status.insert("running".to_owned(), json!(wish.running));
+    status.insert("succeeded".to_owned(), json!(ended.succeeded));
+    status.insert("failed".to_owned(), json!(ended.failed));
 }
 
 fn conditions(status: &Value) -> Vec<Value> {

@@ -448,7 +448,7 @@ pub fn ended(details: &WorkloadDetails) -> Option<(&'static str, String)> {
         return Some(match (owned, details.failed) {
             // It is gone, and did not say how its work ended.
             (true, _) => ("Deleted", "its owner was deleted".to_owned()),
-            (false, true) => ("Failed", "a member failed".to_owned()),
+            (false, true) => ("Failed", "a member failed, or was deleted".to_owned()),
             (false, false) => ("Succeeded", "all members ended well".to_owned()),
         });
     };

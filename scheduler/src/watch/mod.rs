@@ -86,12 +86,11 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
     for kind in kinds.iter().copied() {
         let (client, to) = (client.clone(), to.clone());
         match kind {
-            // Terminal pods hold nothing; that a pod became terminal shows as its deletion.
+            // Those that ended as well: some of them count, and that one ended shows in the same
+            // event as how. Selected by another watch, it would be gone for a moment.
             Kind::Pod => {
-                let alive = "status.phase!=Succeeded,status.phase!=Failed";
-                let watch = plain().fields(alive);
                 let object = |pod: Pod| Object::Pod(Box::new(pod));
-                tasks.spawn(typed(client, kind, watch, object, to));
+                tasks.spawn(typed(client, kind, plain(), object, to));
             }
             Kind::Node => {
                 let object = |node: Node| Object::Node(Box::new(node));

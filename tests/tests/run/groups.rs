@@ -1,12 +1,17 @@
 //! Gangs of Kubernetes itself and of other projects, on an API server that serves them.
 
+use std::thread;
+use std::time::Duration;
+
 use capstan_tests::cluster::{Capstan, ControlPlane, GpuNodes, Options, RUNS_FOR, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{Job, bare_gang, cluster_with, names, running, wait_for};
+use crate::scene::{Job, SOON, bare_gang, cluster_with, end, names, running, wait_for};
 
 /// Members of a gang, one GPU each.
 const SIZE: usize = 4;
+/// Longer than a gang may stay in part there.
+const BEYOND: Duration = Duration::from_secs(8);
 
 fn cluster() -> ControlPlane {
     let parts =
@@ -201,6 +206,87 @@ fn a_group_of_scheduler_plugins_goes_from_pending_to_finished() {
     let status = told(&cluster, kind, "it is done", |it| it["phase"] == "Finished");
     assert_eq!((&status["succeeded"], &status["running"]), (&json!(SIZE), &json!(0)), "{status}");
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
+}
+
+/// Three members of a group of three run, and a fourth asks for more than there is.
+fn three_and_one_that_waits(cluster: &ControlPlane) {
+    let mut pods = members("plugins", |pod| {
+        pod["metadata"]["labels"] = json!({
+            "capstan.sh/queue": "gpus",
+            "scheduling.x-k8s.io/pod-group": "plugins",
+        });
+    });
+    let mut fourth = pods.pop().expect("several");
+    for part in ["requests", "limits"] {
+        fourth["spec"]["containers"][0]["resources"][part]["nvidia.com/gpu"] = json!(2);
+    }
+    let group = json!({
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "plugins", "namespace": "default"},
+        "spec": {"minMember": SIZE - 1},
+    });
+    create(cluster, &[group]);
+    create(cluster, &bare_gang("crowd", 8 - SIZE + 1));
+    run(cluster, "crowd", 8 - SIZE + 1);
+    create(cluster, &pods);
+    run(cluster, "plugins", SIZE - 1);
+    create(cluster, &[fourth]);
+    wait_for(cluster, "pods", "the fourth waits", |pods| {
+        let fourth = pods.iter().find(|pod| name_of(pod) == "plugins-3");
+        fourth.is_some_and(|pod| condition(&pod["status"], "PodScheduled")["status"] == "False")
+    });
+}
+
+/// A member that ended well is not lost: nobody is stopped for another in its stead, nor because
+/// there is none, and a new leader counts the same.
+#[test]
+fn a_member_that_ended_well_is_not_missed() {
+    let cluster = cluster();
+    cluster.install_crds_of_others().expect("installed");
+    cluster.apply(include_str!("one-queue.yaml")).expect("applied");
+    let config = "waitForPodsReady: {recoveryTimeout: 5s}\n";
+    let mut first = cluster.capstan("first", config).expect("started");
+    first.wait_until(&cluster, "leading").expect("it leads");
+    three_and_one_that_waits(&cluster);
+    let kind = ("podgroups.scheduling.x-k8s.io", "plugins");
+    end(&cluster, "default", |name| name == "plugins-0");
+    let one_is_done = |it: &Value| {
+        it["phase"] == "Running" && (&it["succeeded"], &it["running"]) == (&json!(1), &json!(2))
+    };
+    told(&cluster, kind, "one is done", one_is_done);
+    let all_go_on = || {
+        thread::sleep(BEYOND);
+        let pods = cluster.list("pods").expect("pods");
+        let run = running(&pods, |name| name.starts_with("plugins"));
+        assert_eq!((run, running(&pods, |name| name.starts_with("crowd"))), (2, 8 - SIZE + 1));
+        let said = wait_for(&cluster, "workloads.capstan.sh", "it runs", |all| {
+            all.iter().any(|it| name_of(it) == "plugins" && it["status"]["state"] == "Running")
+        });
+        let said = said.iter().find(|it| name_of(it) == "plugins").expect("just seen");
+        assert_eq!(condition(&said["status"], "Evicted"), Value::Null, "{said}");
+    };
+    all_go_on();
+    assert_eq!(first.process.end(SOON).expect("it ends"), 0);
+    let mut second = cluster.capstan("second", config).expect("started");
+    second.wait_until(&cluster, "leading").expect("it leads");
+    all_go_on();
+    told(&cluster, kind, "one is done", one_is_done);
+
+    // With all of it done it is finished, as long as its pods are there.
+    cluster.kubectl(&["delete", "pod", "plugins-3"]).expect("deleted");
+    end(&cluster, "default", |name| name.starts_with("plugins"));
+    told(&cluster, kind, "all are done", |it| it["phase"] == "Finished" && it["succeeded"] == 3);
+    wait_for(&cluster, "workloads.capstan.sh", "it says so", |all| {
+        let own = all.iter().find(|it| name_of(it) == "plugins");
+        own.is_some_and(|it| condition(&it["status"], "Finished")["reason"] == "Succeeded")
+    });
+    cluster.kubectl(&["delete", "pod", "plugins-0", "plugins-1", "plugins-2"]).expect("deleted");
+    wait_for(&cluster, "workloads.capstan.sh", "it goes with them", |all| {
+        !all.iter().any(|it| name_of(it) == "plugins")
+    });
+    told(&cluster, kind, "it is finished", |it| it["phase"] == "Finished" && it["succeeded"] == 3);
+    assert!(second.process.runs(), "{}", second.process.trouble("ended"));
 }
 
 #[test]

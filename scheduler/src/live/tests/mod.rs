@@ -5,6 +5,7 @@ use capstan_core::model::input::{GangKey, PodFacts};
 use capstan_core::time::Time;
 use serde_json::{Value, json};
 
+mod ended;
 mod groups;
 mod joining;
 mod named;
@@ -246,9 +247,9 @@ fn pods_of_others_count_once_they_hold_something() {
     assert!(!the_pod(&told(&mut live)).ours);
     value["status"] = json!({ "phase": "Succeeded" });
     live.take(Seen::Applied(pod(value.clone())));
-    assert!(the_pod(&told(&mut live)).phase.terminal());
-    live.take(Seen::Deleted(pod(value)));
     assert_eq!(told(&mut live), [Input::PodGone("p1".into()), Input::NamespaceGone("ns".into())]);
+    live.take(Seen::Deleted(pod(value)));
+    assert!(told(&mut live).is_empty());
 }
 
 #[test]

@@ -78,6 +78,26 @@ impl Scene {
     fn requests(&self) -> usize {
         self.api.writes.len()
     }
+
+    /// Members of the group are seen to have ended so.
+    fn ended(&mut self, phases: &[&str]) {
+        for (at, phase) in phases.iter().enumerate() {
+            let name = format!("p-{at}");
+            let mut pod = json!({ "metadata": { "name": name, "namespace": "ns", "uid": name },
+                "spec": { "schedulerName": "capstan", "containers": [{}] },
+                "status": { "phase": phase } });
+            match self.key.kind {
+                Kind::VolcanoGroup => {
+                    pod["metadata"]["annotations"] = json!({ "scheduling.k8s.io/group-name": "g" });
+                }
+                _ => {
+                    pod["metadata"]["labels"] = json!({ "scheduling.x-k8s.io/pod-group": "g" });
+                }
+            }
+            let pod = serde_json::from_value(pod).expect("a pod");
+            self.live.take(Seen::Applied(Object::Pod(pod)));
+        }
+    }
 }
 
 fn gathers() -> WorkloadDetails {
@@ -199,6 +219,46 @@ fn groups_of_scheduler_plugins_go_through_their_phases() {
         let counts = (&status["succeeded"], status["failed"].as_u64().unwrap_or(0));
         assert_eq!(counts, (&json!(ends.succeeded), u64::from(ends.failed)));
     }
+}
+
+#[test]
+fn members_that_ended_count_while_others_run_and_once_all_have() {
+    for (index, ends, end) in [
+        (1, ["Succeeded"; 3], "Finished"),
+        (1, ["Succeeded", "Succeeded", "Failed"], "Failed"),
+        (2, ["Succeeded"; 3], "Completed"),
+        (2, ["Succeeded", "Failed", "Failed"], "Completed"),
+    ] {
+        let mut scene = Scene::of(index, json!({ "phase": "Running" }));
+        scene.told(0, runs(3));
+        // Nobody takes the part of who is done.
+        scene.ended(&ends[..1]);
+        let two = WorkloadDetails { needed: 2, placed: 2, running: 2, ..runs(3) };
+        let status = scene.told(2_000, two);
+        let counts = (&status["running"], &status["succeeded"]);
+        assert_eq!((&status["phase"], counts), (&json!("Running"), (&json!(2), &json!(1))));
+        scene.ended(&ends);
+        let over = gang(State::Finished);
+        let status = scene.told(4_000, over.clone());
+        let well = ends.iter().filter(|phase| **phase == "Succeeded").count();
+        let counts = (&status["running"], &status["succeeded"]);
+        assert_eq!((&status["phase"], counts), (&json!(end), (&json!(0), &json!(well))));
+        assert_eq!(status["failed"].as_u64().unwrap_or(0), (3 - well) as u64, "{ends:?}");
+        // It is said once, and stays when they are deleted.
+        let before = scene.requests();
+        scene.told(20_000, over);
+        scene.plan.gone(at(30_000), &name("g"));
+        scene.work(40_000);
+        assert_eq!(scene.requests(), before, "{ends:?}");
+    }
+}
+
+#[test]
+fn a_group_that_is_not_let_in_is_told_nothing_of_who_ended_before_it() {
+    let mut scene = Scene::of(2, json!({ "phase": "Pending" }));
+    scene.ended(&["Succeeded"]);
+    let status = scene.told(0, gang(State::Finished));
+    assert_eq!((status, scene.requests()), (json!({ "phase": "Pending" }), 0));
 }
 
 #[test]
