@@ -11,8 +11,9 @@ use capstan_core::time::Time;
 
 use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
-use super::pod::{self, Ranked};
+use super::pod;
 use super::ranges::Contents;
+use super::ranks::Ranked;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};

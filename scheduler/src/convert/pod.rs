@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::ranges::Contents;
+use super::ranks::Ranked;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};
@@ -82,34 +83,6 @@ pub struct Rare {
     pub ignored: Vec<Text>,
     /// When it ended, if it has and anything says.
     pub ended_at: Option<Time>,
-}
-
-/// What a pod spec says of priority, before classes are looked up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ranked {
-    /// `spec.priority`.
-    pub priority: Option<i32>,
-    /// `spec.priorityClassName`.
-    pub class: Option<Text>,
-    /// `spec.preemptionPolicy` is given, and is `Never`.
-    pub never_preempts: Option<bool>,
-}
-
-impl Ranked {
-    /// Whether a PriorityClass still has a say.
-    pub fn open(&self) -> bool {
-        self.priority.is_none() || self.never_preempts.is_none()
-    }
-
-    /// Of a pod spec.
-    pub fn of(spec: &PodSpec, shared: &mut Shared) -> Ranked {
-        let class = spec.priority_class_name.as_deref().filter(|name| !name.is_empty());
-        Ranked {
-            priority: spec.priority,
-            class: class.map(|name| shared.texts.text(name)),
-            never_preempts: spec.preemption_policy.as_deref().map(|policy| policy == "Never"),
-        }
-    }
 }
 
 /// The draft of a pod.

@@ -8,12 +8,41 @@ use capstan_core::model::input::Text;
 use super::facts::{ClassKind, Facts};
 use super::gathered::PriorityClassDraft;
 use super::group::GroupDraft;
-use super::pod::Ranked;
+use super::sharing::Shared;
+use crate::api::pod::PodSpec;
 use crate::gangs;
 
 /// Priorities of the classes that every cluster has.
 const SYSTEM_CLASSES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// What a pod spec says of priority, before classes are looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ranked {
+    /// `spec.priority`.
+    pub priority: Option<i32>,
+    /// `spec.priorityClassName`.
+    pub class: Option<Text>,
+    /// `spec.preemptionPolicy` is given, and is `Never`.
+    pub never_preempts: Option<bool>,
+}
+
+impl Ranked {
+    /// Whether a PriorityClass still has a say.
+    pub fn open(&self) -> bool {
+        self.priority.is_none() || self.never_preempts.is_none()
+    }
+
+    /// Of a pod spec.
+    pub fn of(spec: &PodSpec, shared: &mut Shared) -> Ranked {
+        let class = spec.priority_class_name.as_deref().filter(|name| !name.is_empty());
+        Ranked {
+            priority: spec.priority,
+            class: class.map(|name| shared.texts.text(name)),
+            never_preempts: spec.preemption_policy.as_deref().map(|policy| policy == "Never"),
+        }
+    }
+}
 
 impl Facts<'_> {
     /// The priority that a PodGroup gives its members.

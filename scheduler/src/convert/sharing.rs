@@ -12,8 +12,8 @@ use capstan_core::model::input::{
 
 use super::devices::PodClaimDraft;
 use super::marks::{Marks, OwnerName};
-use super::pod::Ranked;
 use super::ranges::Contents;
+use super::ranks::Ranked;
 
 /// Labels, in order of keys.
 pub type Pairs = Arc<[(Text, Text)]>;
