@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 mod groups;
 mod joining;
+mod large;
 mod named;
 mod others;
 mod queues;
