@@ -159,7 +159,7 @@ impl Facts<'_> {
             admitted: job.admitted.clone(),
             eviction: job.eviction.clone(),
             requeued: job.requeued.clone(),
-            held: None,
+            held: job.held(&self.directory.scheduler),
         }
     }
 
@@ -231,7 +231,7 @@ impl Facts<'_> {
             admitted: owner.admitted.clone(),
             eviction: owner.eviction.clone(),
             requeued: owner.requeued.clone(),
-            held,
+            held: held.or_else(|| gang.of_another(scheduler)),
         })
     }
 

@@ -266,6 +266,14 @@ impl<'a> Gang<'a> {
         self.of.ours(scheduler) || self.top.marked && self.of.says.roles.iter().all(nobody)
     }
 
+    /// Why nobody here resumes it: another scheduler is named by some of its roles, ours by none.
+    pub fn of_another(&self, scheduler: &str) -> Option<Held> {
+        let mut roles = self.of.says.roles.iter().filter(|role| role.count() > 0);
+        let another = |role: &Role| !marks::names_nobody(role.scheduler.as_deref());
+        let whole = !self.mixed(scheduler) && !self.of.ours(scheduler) && roles.any(another);
+        whole.then(|| Held::ForeignMembers(self.count()))
+    }
+
     /// Why it waits: some of its roles are for another scheduler, which knows nothing of the rest.
     pub fn held(&self, scheduler: &str) -> Option<Held> {
         let others = self.of.says.roles.iter();
