@@ -89,8 +89,8 @@ pub fn read_job(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Say
 
 /// Pods of each task that can exist once this pod does, where a Job of Volcano's makes some only
 /// once those of other tasks run: its own task, those before it, and those that wait for nobody.
-/// Of several of which one will do nobody knows which it was. Each task is looked at once: a Job may
-/// have tens of thousands of them.
+/// Of several of which one will do nobody knows which it was. Each task is looked at once: a Job
+/// may have tens of thousands of them.
 pub(super) fn exist_of_tasks<'a>(member: &'a Member<'_>) -> Option<Vec<(&'a Text, u32)>> {
     let tasks = &member.above.first()?.gang()?.says.tasks;
     if tasks.is_empty() {
