@@ -5,8 +5,8 @@ use capstan_core::Engine;
 use capstan_core::explain::milestone::Passage;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    BorrowThreshold, DeactivatedFacts, EvictionNote, Input, OwnerFacts, PodFacts, PreemptReclaim,
-    StopPolicy,
+    BorrowThreshold, DeactivatedFacts, EvictionNote, Held, Input, OwnerFacts, PodFacts,
+    PreemptReclaim, StopPolicy,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
@@ -303,6 +303,35 @@ fn a_job_that_may_not_be_suspended_is_asked_for_after_pauses_and_counts_once() {
     facts.extend(pods_of(&owner).iter().map(|pod| Input::PodGone(pod.uid.clone())));
     let free = engine.step(now, facts);
     assert_eq!((counted(&free), binds(&free).len()), (1, 1));
+    engine.recount();
+}
+
+/// A webhook may give pods to us whose template names another scheduler: nobody would resume their
+/// Job, so it is they who are stopped, and those that it makes in their stead wait.
+#[test]
+fn pods_are_stopped_of_a_job_that_nobody_would_resume() {
+    let mut engine = Engine::new();
+    let owner = job("low", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let held = Some(Held::ForeignMembers(2));
+    let owner = OwnerFacts { suspended: false, ours: false, held, ..owner };
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(owner.clone())]);
+    facts.extend(pods_of(&owner).iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    let stops = engine.step(NOW, vec![boss()]);
+    let pods = |effect: &&Effect| matches!(effect.action, Action::Evict { .. });
+    assert_eq!((asked(&stops), stops.effects.iter().filter(pods).count()), (2, 2));
+    let mut facts = obey(&stops);
+    facts.extend(pods_of(&owner).iter().map(|pod| Input::PodGone(pod.uid.clone())));
+    facts.extend(pods_of(&owner).into_iter().map(|pod| {
+        let (uid, name) = (format!("{}-again", pod.uid), format!("{}-again", pod.name));
+        Input::Pod(PodFacts { uid: text(uid), name: text(name), ..pod })
+    }));
+    let free = engine.step(after(1), facts);
+    assert_eq!(binds(&free), [("boss".to_owned(), "n".to_owned())]);
+    let done = free.effects.iter().map(|effect| answer(effect, EffectResult::Done));
+    let waits = engine.step(after(2), done.collect());
+    assert_eq!((asked(&waits), view(&engine, "low").state), (0, State::Queued));
     engine.recount();
 }
 

@@ -358,10 +358,9 @@ fn members_that_spread_are_beside_their_neighbours() {
     assert!(nodes[3..].iter().all(|node| *node == nodes[5] && *node != nodes[0]), "{nodes:?}");
 }
 
-/// Each of two sets has a domain of its own, and both lost a member. The one that comes first wants
-/// the other one near, and joins after it.
-#[test]
-fn who_waits_for_another_set_joins_after_it() {
+/// Two workers and their leader, each set in one zone; the first worker runs on the first node, the
+/// others are lost. Workers want a leader in their zone. Who is bound, and where.
+fn joined(nodes: Vec<(i64, i64, Option<&'static str>)>) -> Vec<(String, String)> {
     let a = Requirement { key: text("app"), operator: Operator::In, values: vec![text("a")] };
     let namespaces = vec![text(TEAM)];
     let peers = PeerSelector { namespaces, namespace_selector: None, labels: Some(vec![a]) };
@@ -379,7 +378,7 @@ fn who_waits_for_another_set_joins_after_it() {
     let requests = amounts(&[("cpu", 2)]);
     let leader = Arc::new(PodShape { requests, kin: kin("a"), ..PodShape::default() });
     let members = vec![worker.clone(), worker, leader];
-    let case = Case { nodes: vec![(9, 9, Some("x"))], members, ask: Ask::Sets { level: 0 } };
+    let case = Case { nodes, members, ask: Ask::Sets { level: 0 } };
     let mut pods = gang("g", 3, Some(3), &case.members[0], &case.wishes());
     for (pod, shape) in pods.iter_mut().zip(&case.members) {
         pod.shape = shape.clone();
@@ -390,8 +389,27 @@ fn who_waits_for_another_set_joins_after_it() {
     let mut engine = Engine::new();
     let output = engine.step(NOW, facts.collect());
     engine.recount();
-    let names: Vec<String> = binds(&output).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["g-1", "g-2"]);
+    binds(&output)
+}
+
+/// Each of two sets has a domain of its own, and both lost a member. The one that comes first wants
+/// the other one near, and joins after it.
+#[test]
+fn who_waits_for_another_set_joins_after_it() {
+    let names = joined(vec![(9, 9, Some("x"))]).into_iter().map(|(name, _)| name);
+    assert_eq!(names.collect::<Vec<_>>(), ["g-1", "g-2"]);
+}
+
+/// Nothing of the leader's is anywhere, so that it might go to either zone; but in one of them its
+/// workers are, whichever it would choose by itself.
+#[test]
+fn a_set_that_joins_chooses_the_domain_in_which_another_one_is() {
+    for (here, there) in [(9, 2), (9, 90), (4, 9)] {
+        let bound = joined(vec![(here, 9, Some("x")), (there, 9, Some("y"))]);
+        let want =
+            [("g-1", "n0"), ("g-2", "n0")].map(|(pod, node)| (pod.to_owned(), node.to_owned()));
+        assert_eq!(bound, want, "{here} {there}");
+    }
 }
 
 fn config(cases: u32) -> Config {

@@ -245,7 +245,7 @@ impl Engine {
             self.stop_came_about(victim);
             return;
         }
-        if let Some(owner) = self.owner_ref(victim) {
+        if let Some(owner) = self.owner_to_suspend(victim) {
             let uid = owner.uid.clone();
             let action = Action::SuspendOwner { owner, preemption, requeue: Box::new(requeue) };
             let effect = self.effect(now, victim, Some(uid), action);

@@ -533,6 +533,12 @@ impl Engine {
         })
     }
 
+    /// The same, if it is what is stopped.
+    pub(crate) fn owner_to_suspend(&self, workload: WorkloadIdx) -> Option<OwnerRef> {
+        let owner = self.state.owner_of(workload)?;
+        self.owner_ref(workload).filter(|_| owner.may_be_suspended())
+    }
+
     pub(crate) fn report_outcome(&mut self, workload: WorkloadIdx, outcome: Outcome) {
         self.outcomes.push(WorkloadOutcome {
             round: self.rounds,

@@ -59,7 +59,7 @@ impl Engine {
         let told = self.stop_to_tell(workload, stop);
         let name = &self.state.workloads[workload].full_name;
         let turn = stop.for_another().then(|| name.clone());
-        let owned = self.owner_ref(workload).is_some();
+        let owned = self.owner_to_suspend(workload).is_some();
         self.stops.asked.insert(workload, Asked { told, since: now, turn, owned });
     }
 

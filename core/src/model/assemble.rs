@@ -554,6 +554,7 @@ impl ClusterState {
         let counts_ended = owner.is_none() && stated.is_some();
         let done = if counts_ended { self.done(workload) } else { 0 };
         let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);
+        let owner = owner.filter(|owner| owner.may_be_suspended());
         let owner_uid = owner.map(|owner| owner.uid.clone());
         let entry = &mut self.workloads[workload];
         let asks_anew = entry.wishes.queue != wishes.queue;

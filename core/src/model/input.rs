@@ -587,3 +587,11 @@ pub struct OwnerFacts {
     /// Why it is not resumed, whatever else there is.
     pub held: Option<Held>,
 }
+
+impl OwnerFacts {
+    /// Whether it is suspended where its work is stopped; else its pods are: nobody here would
+    /// resume one whose templates name another scheduler, whatever its pods say.
+    pub fn may_be_suspended(&self) -> bool {
+        self.ours || self.held.is_none()
+    }
+}

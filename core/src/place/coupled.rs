@@ -249,12 +249,14 @@ fn asked_levels(tree: &Tree, topology: TopologyAsk) -> impl Iterator<Item = Leve
 }
 
 /// Places for all members beside peers, who are in one domain of a required level: in the domain
-/// where most of those are of each level that was asked for, one after the other.
+/// where most of those are of each level that was asked for, one after the other. Levels may hold
+/// for sets of asks.
 pub(super) fn near(
     txn: &mut Txn<'_>,
     asks: &[Count],
     topology: TopologyAsk,
     peers: &[NodeIdx],
+    confines: Option<&Confines>,
 ) -> Found {
     let tree = &txn.state().room.tree;
     let homes = asked_levels(tree, topology).filter_map(|level| gang::home(tree, level, peers));
@@ -265,7 +267,7 @@ pub(super) fn near(
         let domain = txn.state().room.tree.domain(domain);
         let range = domain.start..domain.end;
         let search = Search::begin(txn, asks, range);
-        match search.map_or(Found::None, |search| search.run(txn, None)) {
+        match search.map_or(Found::None, |search| search.run(txn, confines)) {
             // What is looked at next has this one in it.
             Found::None => bound = None,
             Found::Bound(at) => bound = Some(at),

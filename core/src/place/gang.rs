@@ -29,7 +29,7 @@ use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found, Place};
 pub use crate::place::levels::TopologyAsk;
-use crate::place::{at_once, common_claims, levels, pod_sets, search, slices, turns, ways};
+use crate::place::{at_once, common_claims, pod_sets, search, slices, turns, ways};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,16 +156,10 @@ pub fn place_beside(
 ) -> bool {
     let start = txn.checkpoint();
     let placed = if topology.per_set {
-        pod_sets::sets_in_turn(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
-            let own = pod_sets::peers_of(txn, set[0], peers);
-            let joining = levels::members_of(txn.state(), set.iter().copied());
-            let topology = topology.beside(&txn.state().room, &joining, peers);
-            let set: Vec<Ask> = set.into_iter().cloned().collect();
-            match topology.slices {
-                Some(of) => slices::place_beside(txn, &set, topology, of, peers),
-                None => place_near(txn, &set, TopologyAsk { per_set: false, ..topology }, &own),
-            }
-        })
+        pod_sets::place_beside(txn, asks, topology, peers) || {
+            txn.rollback_to(start);
+            turns::place_beside(txn, asks, topology, peers)
+        }
     } else if let Some(of) = topology.slices {
         slices::place_beside(txn, asks, topology, of, peers)
     } else {
@@ -178,7 +172,12 @@ pub fn place_beside(
     placed
 }
 
-fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
+pub(super) fn place_near(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    topology: TopologyAsk,
+    peers: &[NodeIdx],
+) -> bool {
     if !peers.iter().any(|node| txn.state().room.tree.position(*node).is_some()) {
         return place(txn, asks, topology);
     }
@@ -194,7 +193,7 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
     let peers = peers.as_slice();
     let counts = order.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect::<Vec<_>>();
     if coupled::are_coupled(txn, &counts) {
-        let found = coupled::near(txn, &counts_of(asks), topology, peers);
+        let found = coupled::near(txn, &counts_of(asks), topology, peers, None);
         return put(txn, asks, found);
     }
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::NodeIdx;
 
-use super::coupled;
 use super::gang::{self, Ask, TopologyAsk};
+use super::{coupled, levels, slices};
 use crate::model::ids::ShapeIdx;
 use crate::model::input::{PodClaim, PodShape, Text};
 use crate::model::room::Room;
@@ -110,6 +110,29 @@ pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> b
     let sets: Vec<Vec<Ask>> =
         sets.into_iter().map(|set| set.into_iter().cloned().collect()).collect();
     in_some_order(txn, sets.iter().collect(), |txn, set| gang::place(txn, set, alone))
+}
+
+/// Places more members of such sets of a gang that runs (`peers`: shape and node of those), one set
+/// after the other. `false`: some of them may be placed.
+pub(super) fn place_beside(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    topology: TopologyAsk,
+    peers: &[(ShapeIdx, NodeIdx)],
+) -> bool {
+    sets_in_turn(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
+        let own = peers_of(txn, set[0], peers);
+        let joining = levels::members_of(txn.state(), set.iter().copied());
+        let topology = topology.beside(&txn.state().room, &joining, peers);
+        let set: Vec<Ask> = set.into_iter().cloned().collect();
+        match topology.slices {
+            Some(of) => slices::place_beside(txn, &set, topology, of, peers),
+            None => {
+                let alone = TopologyAsk { per_set: false, ..topology };
+                gang::place_near(txn, &set, alone, &own)
+            }
+        }
+    })
 }
 
 /// Places all of these, one after the other: who finds no place goes first in the next try.

@@ -6,22 +6,23 @@
 //! turns, or a set has to look for its domain knowing who comes after it; and so it is where one
 //! set takes the room that another can only use.
 //!
-//! Decides which gangs are searched for that way once the other one found nothing, and who of a set
-//! goes to which of the places that were found: slices are of members in their order. Of a set
-//! whose members are of several shapes a slice is of certain ones, which stay together.
+//! Decides which gangs, and members that join one, are searched for that way once the other one
+//! found nothing, and who of a set goes to which of the places that were found: slices are of
+//! members in their order. Of a set whose members are of several shapes a slice is of certain ones,
+//! which stay together.
 //!
 //! Cost: nothing for one set whose members do not depend on each other, and for sets that are found
 //! one after the other; else a search ([`coupled`]) that is bounded by counts and says so.
 
 use std::collections::BTreeMap;
 
-use capstan_topology::DomainIdx;
+use capstan_topology::{DomainIdx, NodeIdx};
 
 use super::coupled::{self, Confines, Count, Found, Part, Place};
 use super::gang::{self, Ask, TopologyAsk};
 use super::slices::{self, Slices};
 use super::{common_claims, levels, pod_sets, ways};
-use crate::model::ids::{ClassIdx, PodIdx};
+use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::Txn;
 
 /// Whether [`place`] and [`holds`] look for places of these.
@@ -63,6 +64,51 @@ pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> b
             false
         }
         Found::None => false,
+    }
+}
+
+/// Places more members of several sets of a gang that runs (`peers`: shape and node of those), for
+/// each of which levels hold by itself, or nothing and answers `false`: a set that chooses its
+/// domain may have to choose that where another one is already. Sets that go in slices are not
+/// looked for: which of those are begun is told by who is in them.
+pub(super) fn place_beside(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    topology: TopologyAsk,
+    peers: &[(ShapeIdx, NodeIdx)],
+) -> bool {
+    let asks: Vec<Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).cloned().collect();
+    let sets = pod_sets::sets(txn, asks.iter(), topology.mixed);
+    if sets.len() < 2 || !coupled::are_coupled(txn, &gang::counts_of(&asks)) {
+        return false;
+    }
+    let of_set = |set: &Vec<&Ask>| {
+        let joining = levels::members_of(txn.state(), set.iter().copied());
+        topology.beside(&txn.state().room, &joining, peers)
+    };
+    let asked: Vec<TopologyAsk> = sets.iter().map(of_set).collect();
+    if asked.iter().any(|asked| asked.slices.is_some()) {
+        return false;
+    }
+    let (asks, parts): (Vec<Ask>, Vec<Part>) = parts(txn, &sets, &asked).into_iter().unzip();
+    let mut confines = Confines::new(parts, &asked);
+    for (at, set) in sets.iter().enumerate() {
+        let own = pod_sets::peers_of(txn, set[0], peers);
+        let tree = &txn.state().room.tree;
+        let home = asked[at].required.and_then(|level| gang::home(tree, level, &own));
+        home.into_iter().for_each(|home| confines.settle(at, home));
+    }
+    // Near those who are there if that goes, else anywhere: the sets have their levels.
+    let preferred = asked.iter().filter_map(|asked| asked.required).max();
+    let topology = TopologyAsk { required: None, preferred, ..topology };
+    let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
+    let counts = gang::counts_of(&asks);
+    match coupled::near(txn, &counts, topology, &all, Some(&confines)) {
+        Found::Places(places) => {
+            let pods = in_slices(txn, &asks, &places, &[]);
+            gang::put_all(txn, &asks, places.into_iter().zip(pods))
+        }
+        Found::None | Found::Bound(_) => false,
     }
 }
 

@@ -159,7 +159,7 @@ impl Facts<'_> {
             admitted: job.admitted.clone(),
             eviction: job.eviction.clone(),
             requeued: job.requeued.clone(),
-            held: None,
+            held: job.held(&self.directory.scheduler),
         }
     }
 
@@ -231,7 +231,7 @@ impl Facts<'_> {
             admitted: owner.admitted.clone(),
             eviction: owner.eviction.clone(),
             requeued: owner.requeued.clone(),
-            held,
+            held: held.or_else(|| gang.of_another(scheduler)),
         })
     }
 
@@ -248,7 +248,8 @@ impl Facts<'_> {
         let namespace = &gang.of.namespace;
         let (owners, submitted) = (&chain[1..], gang.submitted(self.directory));
         let least = gang.least(chain, over.saturating_sub(submitted), &mut Vec::new());
-        let comes_late = gang.comes_late();
+        let (comes_late, has_pods) = (gang.comes_late(), gang.count() > 0);
+        let asked_of_sets = gang.sets(owners);
         let mut roles: Vec<&Role> = gang.members().collect();
         roles.sort_by_key(|role| gang.is_late(role));
         if gang.mixed(&self.directory.scheduler) {
@@ -259,7 +260,7 @@ impl Facts<'_> {
             let of_role = Asked { set_group: wishes::set_group(&marks), ..asked.clone() };
             let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
             let named = comes_late || wishes::per_pod_set(&marks);
-            let levels = gang.own_levels(role, owners, in_group);
+            let levels = gang.own_levels(role, (owners, &asked_of_sets), in_group);
             let done = gang.is_late(role).then(|| role.done.saturating_add(submitted));
             let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
             for Alike { name, labels, shape, before, count } in role.kinds() {
@@ -276,7 +277,7 @@ impl Facts<'_> {
                 sets.push(OwnerPodSet { name, count, before, shape, roles, late });
             }
             let (of_role, never_preempts) = self.rank(&role.ranked);
-            if role.count() > 0 || gang.count() == 0 {
+            if role.count() > 0 || !has_pods {
                 priority = priority.max(of_role);
                 never |= never_preempts;
             }

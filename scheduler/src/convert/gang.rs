@@ -436,13 +436,13 @@ impl Facts<'_> {
         let role = of.and_then(|of| of.role_of(&pod.labels, of_job));
         let named = of.is_some_and(|of| of.comes_late() || wishes.topology.per_pod_set);
         let owners = of.map(|of| of.marks_above(above)).unwrap_or_default();
-        let differ = of.is_some_and(|of| of.sets_differ(&owners));
+        let sets = of.map(|of| of.sets(&owners)).unwrap_or_default();
         let levels = match (of, role) {
-            (Some(of), Some(role)) => of.own_levels(role, &owners, is_group(gang)),
-            (Some(_), None) if !differ && !is_group(gang) => None,
+            (Some(of), Some(role)) => of.own_levels(role, (&owners, &sets), is_group(gang)),
+            (Some(_), None) if !sets.differ && !is_group(gang) => None,
             _ => levels_of_part(gang, &wishes.topology),
         };
-        if differ || levels.is_some() {
+        if sets.differ || levels.is_some() {
             wishes.topology = wishes::each_its_own();
         }
         self.in_set(shape, role.filter(|_| named).map(|role| &role.name), levels)

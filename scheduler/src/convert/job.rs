@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, EvictionNote, OwnerEnd, PodShape, RequeueNote, Text,
+    BindingNote, EvictionNote, Held, OwnerEnd, PodShape, RequeueNote, Text,
 };
 use capstan_core::time::Time;
 
@@ -225,6 +225,12 @@ impl JobDraft {
     pub fn is_work_of(&self, scheduler: &str) -> bool {
         let nobody = marks::names_nobody(self.scheduler.as_deref());
         self.ours(scheduler) || self.marked && nobody
+    }
+
+    /// Why nobody here resumes it: its template says that another scheduler places its pods.
+    pub fn held(&self, scheduler: &str) -> Option<Held> {
+        let nobody = marks::names_nobody(self.scheduler.as_deref());
+        (!nobody && !self.ours(scheduler)).then_some(Held::ForeignMembers(self.count))
     }
 
     /// Whether it may make fewer pods than it began with: none stands in for those that are over.

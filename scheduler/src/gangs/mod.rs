@@ -157,14 +157,13 @@ fn gang_with(pod: &PodDraft, chain: &[&Marks]) -> Option<OwnerKey> {
 
 /// The gang among whose members a pod counts, by who schedules it.
 pub fn cast_of(pod: &PodDraft, directory: &Directory) -> Option<OwnerKey> {
-    gang_of(pod, directory).filter(|gang| counts_in(pod, gang))
+    gang_of(pod, directory).filter(|_| counts_in_its_gang(pod))
 }
 
-/// Whether a pod counts in the gang that is named for it. Names that no object stands behind are
-/// used again: those that ended count no more.
-pub fn counts_in(pod: &PodDraft, gang: &OwnerKey) -> bool {
-    let group = || groups::named_by(&pod.marks, &pod.namespace);
-    !pod.phase.terminal() || group().as_ref() == Some(gang)
+/// Whether a pod counts in the gang that is named for it. Who ended is waited for by nobody, and no
+/// other scheduler does anything about it any more.
+pub fn counts_in_its_gang(pod: &PodDraft) -> bool {
+    !pod.phase.terminal()
 }
 
 /// Whether a pod that ended is still a member of the gang that it names itself: its share of the

@@ -3,7 +3,7 @@
 //! Decides which owner is the gang: the topmost of those kinds, which is what people made and what
 //! can be stopped and started; and how many of its pods must run together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{
     GangKey, GangRef, GangSource, Held, SetLevels, Text, TopologyWish,
@@ -25,6 +25,15 @@ pub struct Gang<'a> {
     pub top: &'a GangDraft,
     /// What says of which roles it is.
     pub of: &'a GangDraft,
+}
+
+/// What the pod sets of a gang ask of levels and slices, each by itself.
+#[derive(Debug, Default)]
+pub struct Sets {
+    /// Some ask for others than the first template, and nothing is asked of the whole gang.
+    pub differ: bool,
+    /// What holds for sets that have a name together, where any of those asks for something.
+    named: BTreeMap<Text, SetLevels>,
 }
 
 impl<'a> Gang<'a> {
@@ -105,15 +114,12 @@ impl<'a> Gang<'a> {
         let set = |role: &'a Role| (&role.name, role.count(), &*role.template);
         let sets: Vec<(&Text, u32, &Marks)> = roles.iter().map(set).collect();
         ignored.extend(wishes::unlike(&sets, owners));
-        if self.sets_differ(owners) {
+        if self.sets(owners).differ {
             asked.wishes.topology = wishes::each_its_own();
             let mut odd = Vec::new();
             roles.iter().for_each(|role| _ = wishes::of_set(&with(role, owners), &mut odd));
-            for said in odd {
-                if !ignored.contains(&said) {
-                    ignored.push(said);
-                }
-            }
+            let mut known: BTreeSet<Text> = ignored.iter().cloned().collect();
+            ignored.extend(odd.into_iter().filter(|said| known.insert(said.clone())));
         }
         asked
     }
@@ -126,36 +132,41 @@ impl<'a> Gang<'a> {
     }
 
     /// Levels and slices that the shape of a role's pods bears, below these `owners`: where pod
-    /// sets ask for different ones, or may do so, being a part of a group with others; unless
-    /// something is asked of the whole gang.
-    pub fn own_levels(&self, role: &Role, owners: &[&Marks], in_group: bool) -> Option<SetLevels> {
+    /// sets ([`Gang::sets`]) ask for different ones, or may do so, being a part of a group with
+    /// others; unless something is asked of the whole gang.
+    pub fn own_levels(
+        &self,
+        role: &Role,
+        (owners, sets): (&[&Marks], &Sets),
+        in_group: bool,
+    ) -> Option<SetLevels> {
         let whole = || wishes::is_of_whole(&topology(role, owners));
-        let own = self.sets_differ(owners) || in_group && !whole();
-        own.then(|| self.levels(role, owners)).filter(|levels| *levels != SetLevels::default())
+        let own = sets.differ || in_group && !whole();
+        own.then(|| sets.levels(role, owners)).filter(|levels| *levels != SetLevels::default())
     }
 
-    /// Whether pod sets ask for other levels or slices than the first template, and nothing is
-    /// asked of the whole gang.
-    pub fn sets_differ(&self, owners: &[&Marks]) -> bool {
-        let roles = &self.of.says.roles;
+    /// What its pod sets ask for below these `owners`, all at once: an owner may have tens of
+    /// thousands of them.
+    pub fn sets(&self, owners: &[&Marks]) -> Sets {
+        let (roles, mut sets) = (&self.of.says.roles, Sets::default());
         if roles.len() < 2 || !roles.iter().any(|role| wishes::says_of_set(&role.template)) {
-            return false;
+            return sets;
         }
+        let mut most: BTreeMap<Text, (u32, SetLevels)> = BTreeMap::new();
+        for role in roles {
+            let (pods, marks) = (role.count(), with(role, owners));
+            let Some(name) = wishes::set_group(&marks) else { continue };
+            let levels = wishes::of_set(&marks, &mut Vec::new());
+            let more = most.get(&name).is_none_or(|(of_others, _)| *of_others < pods);
+            if more && levels != SetLevels::default() {
+                most.insert(name, (pods, levels));
+            }
+        }
+        sets.named = most.into_iter().map(|(name, (_, levels))| (name, levels)).collect();
         let first = wishes::of_set(&with(&roles[0], owners), &mut Vec::new());
-        roles.iter().any(|role| self.levels(role, owners) != first)
-            && !wishes::is_of_whole(&topology(&roles[0], owners))
-    }
-
-    /// Levels and slices of a role's pod set by itself: of sets that have a name together, and ask
-    /// for any, those of the one with most pods, as in Kueue; the first of equals.
-    fn levels(&self, role: &Role, owners: &[&Marks]) -> SetLevels {
-        let of = |role: &Role| wishes::of_set(&with(role, owners), &mut Vec::new());
-        let named = |role: &Role| wishes::set_group(&with(role, owners));
-        let Some(name) = named(role) else { return of(role) };
-        let together = |role: &&Role| named(role).as_ref() == Some(&name);
-        let sets = self.of.says.roles.iter().filter(together).map(|role| (role.count(), of(role)));
-        let asking = sets.rev().filter(|(_, levels)| *levels != SetLevels::default());
-        asking.max_by_key(|(pods, _)| *pods).map(|(_, levels)| levels).unwrap_or_default()
+        sets.differ = roles.iter().any(|role| sets.levels(role, owners) != first)
+            && !wishes::is_of_whole(&topology(&roles[0], owners));
+        sets
     }
 
     /// Owners of its pods, as far as those are owners of all of them: itself, then its owners.
@@ -255,6 +266,14 @@ impl<'a> Gang<'a> {
         self.of.ours(scheduler) || self.top.marked && self.of.says.roles.iter().all(nobody)
     }
 
+    /// Why nobody here resumes it: another scheduler is named by some of its roles, ours by none.
+    pub fn of_another(&self, scheduler: &str) -> Option<Held> {
+        let mut roles = self.of.says.roles.iter().filter(|role| role.count() > 0);
+        let another = |role: &Role| !marks::names_nobody(role.scheduler.as_deref());
+        let whole = !self.mixed(scheduler) && !self.of.ours(scheduler) && roles.any(another);
+        whole.then(|| Held::ForeignMembers(self.count()))
+    }
+
     /// Why it waits: some of its roles are for another scheduler, which knows nothing of the rest.
     pub fn held(&self, scheduler: &str) -> Option<Held> {
         let others = self.of.says.roles.iter();
@@ -326,6 +345,16 @@ impl<'a> Gang<'a> {
             _ => None,
         }
         .unwrap_or(self.of.says.ended)
+    }
+}
+
+impl Sets {
+    /// Levels and slices of a role's pod set by itself: of sets that have a name together, and ask
+    /// for any, those of the one with most pods, as in Kueue; the first of equals.
+    fn levels(&self, role: &Role, owners: &[&Marks]) -> SetLevels {
+        let marks = with(role, owners);
+        let together = wishes::set_group(&marks).and_then(|name| self.named.get(&name).cloned());
+        together.unwrap_or_else(|| wishes::of_set(&marks, &mut Vec::new()))
     }
 }
 

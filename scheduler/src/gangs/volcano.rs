@@ -89,17 +89,23 @@ pub fn read_job(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Say
 
 /// Pods of each task that can exist once this pod does, where a Job of Volcano's makes some only
 /// once those of other tasks run: its own task, those before it, and those that wait for nobody.
-/// Of several of which one will do nobody knows which it was.
+/// Of several of which one will do nobody knows which it was. Each task is looked at once: a Job
+/// may have tens of thousands of them.
 pub(super) fn exist_of_tasks<'a>(member: &'a Member<'_>) -> Option<Vec<(&'a Text, u32)>> {
     let tasks = &member.above.first()?.gang()?.says.tasks;
     if tasks.is_empty() {
         return None;
     }
+    let mut named: BTreeMap<&Text, Vec<&Task>> = BTreeMap::new();
+    for task in tasks.iter().filter(|task| !task.any && !task.after.is_empty()) {
+        named.entry(&task.name).or_default().push(task);
+    }
     let mut there: BTreeSet<&Text> = task_of(member).into_iter().collect();
-    for _ in tasks {
-        let before = tasks.iter().filter(|task| there.contains(&task.name) && !task.any);
-        let before: Vec<&Text> = before.flat_map(|task| &task.after).collect();
-        there.extend(before);
+    let mut new: Vec<&Text> = there.iter().copied().collect();
+    while let Some(name) = new.pop() {
+        let tasks = named.remove(name).unwrap_or_default();
+        let before = tasks.into_iter().flat_map(|task| &task.after);
+        new.extend(before.filter(|name| there.insert(*name)));
     }
     let exists = |task: &Task| task.after.is_empty() || there.contains(&task.name);
     let pods = |task: &'a Task| (&task.name, if exists(task) { task.pods } else { 0 });

@@ -15,7 +15,7 @@ use crate::convert::group::GroupDraft;
 use crate::convert::marks::OwnerName;
 use crate::convert::pod::PodDraft;
 use crate::gangs::kinds;
-use crate::gangs::{counts_in, gang_of, gang_of_owner, named_by, own_gang_of};
+use crate::gangs::{counts_in_its_gang, gang_of, gang_of_owner, named_by, own_gang_of};
 
 impl Live {
     /// An owner or a PodGroup as the API shows it.
@@ -49,7 +49,7 @@ impl Live {
             self.below.add_named(gang.clone(), &pod.uid);
             self.directory.named_above.insert(pod.uid.clone(), gang.clone());
         }
-        if counts_in(pod, &gang) && self.directory.enlist(&gang, pod) {
+        if counts_in_its_gang(pod) && self.directory.enlist(&gang, pod) {
             self.disturb(&gang);
         }
     }
@@ -61,7 +61,7 @@ impl Live {
             self.below.remove_named(gang, &pod.uid);
         }
         if let Some(gang) = above.or_else(|| own_gang_of(pod))
-            && counts_in(pod, &gang)
+            && counts_in_its_gang(pod)
             && self.directory.dismiss(&gang, pod)
         {
             self.disturb(&gang);

@@ -10,10 +10,12 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::lenient::Lenient;
+use crate::api::devices::DeviceObject;
 use crate::api::meta::{OnlyMeta, SlimMeta, slim};
 use crate::gangs;
 use crate::live::{Group, Kind, Object};
-use crate::read::kinds::{Origin, Queueing};
+use crate::read::kinds::{DeviceKind, Origin, Queueing};
 
 /// The metadata of a kind.
 #[derive(Deserialize)]
@@ -165,4 +167,43 @@ pub fn of_gangs(kind: gangs::kinds::Kind) -> Vec<ApiResource> {
         ApiResource::from_gvk_with_plural(&named, row.plural)
     };
     row.versions.iter().map(resource).collect()
+}
+
+/// Fields by which rules of Kubernetes 1.34 and before selected devices, too; nobody else has them.
+const SELECTED_BY: [&str; 2] = ["deviceClassName", "selectors"];
+
+/// The versions in which DeviceTaintRules may be served, newest first: they came to `v1` three
+/// releases after all else of their group.
+pub fn of_taint_rules() -> Vec<ApiResource> {
+    let resource = |version: &str| {
+        let named = GroupVersionKind::gvk("resource.k8s.io", version, "DeviceTaintRule");
+        ApiResource::from_gvk_with_plural(&named, "devicetaintrules")
+    };
+    ["v1", "v1beta2", "v1alpha3"].into_iter().map(resource).collect()
+}
+
+/// A DeviceTaintRule of any of those. One that selects by what no later version knows is for fewer
+/// devices than the rest of it says.
+pub fn taint_rule(value: Value) -> Object {
+    let kind = Kind::Devices(DeviceKind::TaintRule);
+    let selector = value.pointer("/spec/deviceSelector");
+    let given = |field: &&str| {
+        let said = selector.and_then(|selector| selector.get(*field));
+        said.is_some_and(|said| !said.is_null())
+    };
+    let odd = SELECTED_BY.into_iter().find(given);
+    let read = Lenient::of(value).unwrap_or_else(|error| {
+        Lenient::Broken(Box::default(), "metadata".into(), format!("cannot be read: {error}"))
+    });
+    match (read, odd) {
+        (Lenient::Read(rule), None) => Object::Devices(Box::new(DeviceObject::TaintRule(rule))),
+        (Lenient::Read(rule), Some(field)) => {
+            let path = format!("spec.deviceSelector.{field}");
+            let problem = "is not known since Kubernetes 1.35: the rule has no effect; select by \
+                driver, pool and device";
+            let meta = OnlyMeta { metadata: rule.metadata };
+            Object::Broken(kind, Box::new(meta), path, problem.into())
+        }
+        (Lenient::Broken(meta, path, problem), _) => Object::Broken(kind, meta, path, problem),
+    }
 }

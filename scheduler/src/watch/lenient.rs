@@ -35,7 +35,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
         if let Ok(object) = serde_json::from_str(text.get()) {
             return Ok(Lenient::Read(object));
         }
-        let mut value: Value = match serde_json::from_str(text.get()) {
+        let value: Value = match serde_json::from_str(text.get()) {
             Ok(value) => value,
             // Nested too deep, say. Lines and columns are those of the wire, and nobody's business.
             Err(error) => {
@@ -45,8 +45,15 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
                 return Ok(Lenient::Broken(meta, ".".into(), format!("cannot be read: {problem}")));
             }
         };
+        Lenient::of(value).map_err(D::Error::custom)
+    }
+}
+
+impl<K: DeserializeOwned> Lenient<K> {
+    /// What is read of an object; an error: not even its metadata.
+    pub fn of(mut value: Value) -> Result<Lenient<K>, serde_json::Error> {
         without_nulls(&mut value);
-        let meta = OnlyMeta::deserialize(&value).map_err(D::Error::custom)?;
+        let meta = OnlyMeta::deserialize(&value)?;
         let (path, problem) = match serde_path_to_error::deserialize::<_, K>(value) {
             Ok(object) => return Ok(Lenient::Read(object)),
             Err(error) => (error.path().to_string(), error.into_inner()),

@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 use crate::api::budget::PodDisruptionBudget;
 use crate::api::classes::{Namespace, PriorityClass, RuntimeClass};
 use crate::api::devices::{
-    DeviceClass, DeviceObject, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+    DeviceClass, DeviceObject, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
 };
 use crate::api::job::Job;
 use crate::api::limits::LimitRange;
@@ -198,8 +198,9 @@ fn devices(
             tasks.spawn(typed(client, kind, plain(), object, to));
         }
         DeviceKind::TaintRule => {
-            let object = move |one: DeviceTaintRule| made(DeviceObject::TaintRule(one));
-            tasks.spawn(typed(client, kind, plain(), object, to));
+            let object = |value: Box<Value>| kinds::taint_rule(*value);
+            let versions = kinds::of_taint_rules().into_iter().map(|of| (of, object));
+            tasks.spawn(versioned(client, (kind, plain()), WAIT_MOST, versions.collect(), to));
         }
     }
 }
@@ -354,7 +355,7 @@ impl Follower {
                     Err(error) => error,
                 };
                 let answer = self.answer(&error, &watch);
-                let news = self.say(answer, &error);
+                let news = self.say(answer, &error, api.resource_url());
                 let forbidden = news && answer == Answer::Forbidden;
                 if forbidden
                     && self.to.send(Seen::Forbidden(self.kind, explain(&error))).await.is_err()
@@ -413,8 +414,8 @@ impl Follower {
         }
     }
 
-    /// Says what is wrong, once for each thing that is; whether it did.
-    fn say(&mut self, answer: Answer, error: &watcher::Error) -> bool {
+    /// Says what is wrong with what is at a path, once for each thing that is; whether it did.
+    fn say(&mut self, answer: Answer, error: &watcher::Error, path: &str) -> bool {
         let text = match answer {
             Answer::NotServed => "not served; it is read once it is".to_owned(),
             Answer::NotSelected => {
@@ -432,8 +433,10 @@ impl Follower {
         }
         let (kind, group) = (self.kind.name(), self.kind.group());
         match answer {
-            Answer::NotServed | Answer::Expired => tracing::info!(kind, group, "watch: {text}"),
-            _ => tracing::warn!(kind, group, "watch: {text}"),
+            Answer::NotServed | Answer::Expired => {
+                tracing::info!(kind, group, path, "watch: {text}");
+            }
+            _ => tracing::warn!(kind, group, path, "watch: {text}"),
         }
         self.told.push_back(text);
         if self.told.len() > TOLD_MAX {

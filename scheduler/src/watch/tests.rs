@@ -205,6 +205,59 @@ async fn a_group_that_is_not_served_is_absent_after_every_version_was_tried() {
     assert!(begun.elapsed() <= 2 * WAIT_MOST, "{:?}", begun.elapsed());
 }
 
+/// As DeviceTaintRules are on a cluster of 1.36, or of 1.34.
+#[tokio::test(start_paused = true)]
+async fn rules_for_taints_are_read_in_the_version_that_is_served() {
+    let kind = Kind::Devices(DeviceKind::TaintRule);
+    for served in ["v1", "v1beta2", "v1alpha3"] {
+        let (client, _) = server(move |uri, _| match uri {
+            uri if !uri.contains(&format!("/apis/resource.k8s.io/{served}/devicetaintrules")) => {
+                refusal(404)
+            }
+            uri if uri.contains(STREAMED) => refusal(422),
+            uri if uri.contains("watch=true") => Does::Watches,
+            _ => Does::Says(
+                200,
+                json!({ "kind": "DeviceTaintRuleList",
+                    "apiVersion": format!("resource.k8s.io/{served}"),
+                    "metadata": { "resourceVersion": "9" }, "items": [
+                        taint_rule("one", &json!({ "driver": "gpu.example.com" })),
+                        taint_rule("two", &json!({ "deviceClassName": "gpu" })),
+                        taint_rule("three", &json!({ "driver": 3 })),
+                    ] }),
+            ),
+        });
+        let (_tasks, mut from) = follow(&client, kind);
+        let mut listed = Vec::new();
+        loop {
+            let seen = timeout(Duration::from_secs(60), from.recv()).await.expect("in time");
+            match seen.expect("the task lives") {
+                Seen::Listing(_) => {}
+                Seen::Listed(object) => listed.push(object),
+                Seen::Complete(of) if of == kind => break,
+                other => panic!("{served}: {other:?}"),
+            }
+        }
+        let [one, two, three] = &listed[..] else { panic!("{served}: {listed:?}") };
+        let Object::Devices(one) = one else { panic!("{one:?}") };
+        assert_eq!(one.metadata().name.as_deref(), Some("one"));
+        let broken = |object: &Object| match object {
+            Object::Broken(of, meta, path, _) if *of == kind => {
+                (meta.metadata.name.clone().unwrap_or_default(), path.clone())
+            }
+            other => panic!("{other:?}"),
+        };
+        let path = |field: &str| format!("spec.deviceSelector.{field}");
+        assert_eq!(broken(two), ("two".to_owned(), path("deviceClassName")));
+        assert_eq!(broken(three), ("three".to_owned(), path("driver")));
+    }
+}
+
+fn taint_rule(name: &str, selector: &Value) -> Value {
+    json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "7" },
+        "spec": { "deviceSelector": selector, "taint": { "key": "k", "effect": "NoSchedule" } } })
+}
+
 /// As where what converts to the newest version is scaled down.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_served_and_not_given_gives_way_to_the_next() {

@@ -80,6 +80,11 @@ impl Confines {
         Confines { levels, of, sets, told }
     }
 
+    /// Others of a set are in a domain already, where all of it is to be: who joins goes there.
+    pub fn settle(&mut self, set: usize, home: DomainIdx) {
+        self.sets[set].homes.insert(home, 1);
+    }
+
     /// Whether one more of an ask may go to a position.
     pub fn allow(&self, tree: &Tree, ask: usize, position: usize) -> bool {
         let part = self.of[ask];

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 mod ended;
 mod groups;
 mod joining;
+mod large;
 mod named;
 mod others;
 mod queues;

@@ -124,6 +124,28 @@ fn a_job_that_we_suspended_is_ours_though_its_template_names_nobody() {
     assert_eq!(ours("other", marked()), Some(false));
 }
 
+/// Pods may be ours whatever their templates say; who is not resumed must not be suspended.
+#[test]
+fn who_names_another_scheduler_is_not_to_be_suspended() {
+    let template =
+        |scheduler: &str| json!({ "spec": { "schedulerName": scheduler, "containers": [{}] } });
+    for (scheduler, suspended) in [("capstan", true), ("default-scheduler", true), ("other", false)]
+    {
+        let mut live = synced(&Config::default());
+        let mut value = job_value("j", "j");
+        value["spec"]["template"] = template(scheduler);
+        live.take(Seen::Applied(job(value)));
+        let roles = json!({ "Worker": { "replicas": 2, "template": template(scheduler) } });
+        let spec = json!({ "pytorchReplicaSpecs": roles });
+        live.take(Seen::Applied(gang(Of::PyTorchJob, "t", spec, json!({}))));
+        let inputs = told(&mut live);
+        for name in ["j", "t"] {
+            let owner = owner_named(&inputs, name).expect("told");
+            assert_eq!(owner.may_be_suspended(), suspended, "{scheduler} {name}");
+        }
+    }
+}
+
 /// Whose pods the roles of an owner of another project are is asked again under another name.
 #[test]
 fn another_scheduler_name_is_heard_by_owners_of_other_projects() {
