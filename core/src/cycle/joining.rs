@@ -301,7 +301,10 @@ impl Engine {
         let txn = self.put_with(workload, members, &joining.assignment, Some(&gone))?;
         let aside = txn.set_aside();
         let slots = self.not_to_delay(workload, lacks);
-        let late = self.late_beside_member(workload, &slots);
+        let late = match lacks {
+            true => self.late_beside_member(workload, &slots),
+            false => self.late_beside_extra(workload, &slots),
+        };
         drop(Txn::take_up(&mut self.state, aside));
         late.filter(|_| !self.are_late_anyway(workload, &slots))
     }

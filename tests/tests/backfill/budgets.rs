@@ -3,7 +3,7 @@
 
 use capstan_core::calendar::Period;
 use capstan_core::explain::view::{Change, Remedy};
-use capstan_core::model::input::{Enforcement, SpendingLimit};
+use capstan_core::model::input::{Enforcement, OwnerFacts, SpendingLimit};
 
 use super::*;
 
@@ -113,6 +113,67 @@ fn nobody_spends_what_a_reserved_start_of_its_queue_needs() {
     assert_eq!(held_for(&stage, "small"), Some(("team/big".to_owned(), 90)));
     at(&mut stage, 90);
     assert!(runs(&stage, "big"));
+}
+
+/// A node for whoever is small, and one that belongs to another queue: both are needed at 90, when
+/// twelve of so many hours are spent.
+fn big_needs_the_rest(hours: i64) -> Stage {
+    let mut stage = budget_on(&["a", "b", "c", "d"], hours);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(90), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(90), Some("side")));
+    submit(&mut stage, work_in("big", (4, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(90));
+    stage
+}
+
+/// Each alone would leave enough of the budget, both do not.
+#[test]
+fn who_begins_in_one_step_does_not_spend_the_same_rest() {
+    let mut stage = big_needs_the_rest(16);
+    let mut both = work_in("one", (1, 8), Some(20), Some("main"));
+    both.extend(work_in("two", (1, 8), Some(20), Some("main")));
+    submit(&mut stage, both);
+    assert_eq!((runs(&stage, "one"), runs(&stage, "two")), (true, false));
+    assert_eq!(held_for(&stage, "two"), Some(("team/big".to_owned(), 90)));
+    at(&mut stage, 20);
+    assert!(!runs(&stage, "two"), "it is spent for good");
+    at(&mut stage, 90);
+    assert!(runs(&stage, "big"));
+}
+
+/// What is resumed will cost as soon as its pods come.
+#[test]
+fn who_has_still_to_be_bound_spends_too() {
+    let mut stage = big_needs_the_rest(16);
+    at(&mut stage, 1);
+    let created = stage.now;
+    let owner = |name: &str| {
+        let wishes = wishes(Some(20), Some("main"));
+        Input::Owner(OwnerFacts { created, ..job(name, 1, &shape(&[(GPU, 8)]), &wishes) })
+    };
+    stage.add([owner("one"), owner("two")]);
+    stage.settle(|_| {});
+    stage.engine.recount();
+    let running = ["one", "two"].into_iter().filter(|name| runs(&stage, name)).count();
+    assert_eq!((running, reserved(&stage, "big")), (1, Some(90)));
+}
+
+/// Members above a minimum are no less new than other work.
+#[test]
+fn extra_members_spend_no_budget_that_a_reserved_start_needs() {
+    let mut stage = big_needs_the_rest(16);
+    let (shape, wishes) = (shape(&[(GPU, 1)]), wishes(Some(60), Some("main")));
+    submit(&mut stage, gang("elastic", 1, Some(1), &shape, &wishes));
+    submit(&mut stage, gang("elastic", 5, Some(1), &shape, &wishes).split_off(1));
+    let view = view(&stage, "elastic");
+    let placed = view.pods.iter().filter(|place| place.node.is_some()).count();
+    assert_eq!(placed, 3, "the fourth hour would be the sixteenth");
+    let Some(Reason::Extras { waiting, then: Some(why) }) = &view.reason else {
+        panic!("{:?}", view.reason)
+    };
+    assert_eq!((*waiting, why.code()), (2, "HeldForReservation"));
+    assert_eq!(reserved(&stage, "big"), Some(90));
 }
 
 #[test]
