@@ -542,6 +542,8 @@ pub enum Change {
     AllowCapacity {
         /// The list to write.
         types: Vec<CapacityType>,
+        /// So many, the last, are new; none: some members allow all of them already.
+        added: usize,
     },
     /// Raise a quota.
     RaiseQuota {

@@ -340,6 +340,7 @@ pub fn explanation() -> WorkloadExplanation {
             Remedy {
                 change: Change::AllowCapacity {
                     types: vec![CapacityType::Spot, CapacityType::OnDemand],
+                    added: 1,
                 },
                 first: None,
                 per_hour: Some(MicroUsd(131_080_000)),

@@ -193,10 +193,11 @@ impl fmt::Display for Change {
             Change::LowerParallelism { pods } => {
                 write!(out, "lower spec.parallelism to {pods}")
             }
-            Change::AllowCapacity { types } => {
+            Change::AllowCapacity { types, added } => {
                 let list: Vec<String> = types.iter().map(ToString::to_string).collect();
-                let added = list.last().map_or("any capacity type", String::as_str);
-                write!(out, "allow {added} (capstan.sh/capacity-types: {})", list.join(","))
+                let old = if *added == 0 { 0 } else { list.len().saturating_sub(*added) };
+                let new = listed(list[old..].to_vec());
+                write!(out, "allow {new} (capstan.sh/capacity-types: {})", list.join(","))
             }
             Change::RaiseQuota { cluster_queue, flavor, resource, by, with, beside } => {
                 let amounts =
@@ -275,8 +276,19 @@ fn listed(mut words: Vec<String>) -> String {
 mod tests {
     use super::*;
     use crate::explain::reason::{NodeRefusal, StorageRefusal};
+    use crate::model::input::CapacityType;
     use crate::plan::Bars;
     use crate::time::Span;
+
+    #[test]
+    fn all_capacity_types_that_are_to_be_allowed_are_named() {
+        let types = vec![CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
+        let words = |added| Change::AllowCapacity { types: types.clone(), added }.to_string();
+        let list = "(capstan.sh/capacity-types: reserved,spot,on-demand)";
+        assert_eq!(words(1), format!("allow on-demand {list}"));
+        assert_eq!(words(2), format!("allow spot and on-demand {list}"));
+        assert_eq!(words(0), format!("allow reserved, spot and on-demand {list}"));
+    }
 
     #[test]
     fn who_is_in_the_way_by_a_rule_is_not_said_to_hold_room() {

@@ -587,7 +587,7 @@ fn remedies_say_what_to_write() {
         ),
         (Change::FewerPods { pods: 3 }, "start with 3 pods (capstan.sh/min-member: \"3\")"),
         (
-            Change::AllowCapacity { types },
+            Change::AllowCapacity { types, added: 1 },
             "allow on-demand (capstan.sh/capacity-types: spot,on-demand)",
         ),
         (raise, "raise nominalQuota of team-a by 8 GPUs and 16 cpu (flavor a100)"),
