@@ -96,6 +96,24 @@ fn a_start_before_a_budget_is_spent_is_found_among_later_ends() {
     assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(90), Some(90)));
 }
 
+/// What ends while the budget is spent leaves its room all the same.
+#[test]
+fn ends_on_both_sides_of_a_midnight_are_waited_for_together() {
+    let mut stage = with_budget(16);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(MIDNIGHT + 60), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(200), Some("side")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(MIDNIGHT + 60), "spent from 120 until midnight");
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let waits = |remedy: &&Remedy| matches!(remedy.change, Change::WaitFor { .. });
+    let wait = explained.remedies.iter().find(waits).expect("both end");
+    let Change::WaitFor { workload, with, at, .. } = &wait.change else { unreachable!() };
+    let with: Vec<&str> = with.iter().map(|name| &**name).collect();
+    assert_eq!((&**workload, with), ("team/first", vec!["team/other"]));
+    assert_eq!(*at, Some(Time((1_000 + MIDNIGHT + 60) * MINUTE)));
+}
+
 /// Who has ended by then may have spent what a reserved start of its queue needs.
 #[test]
 fn nobody_spends_what_a_reserved_start_of_its_queue_needs() {
