@@ -503,6 +503,8 @@ pub enum Change {
         with: Vec<Text>,
         /// When it is due.
         at: Option<Time>,
+        /// Some say nothing, and are due when such work ended before.
+        learned: bool,
     },
     /// Wait until then.
     WaitUntil {

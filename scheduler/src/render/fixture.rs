@@ -322,6 +322,7 @@ pub fn explanation() -> WorkloadExplanation {
                     workload: "vision/train-resnet".into(),
                     with: vec![],
                     at: Some(Time(NOW.0 + 20 * 60_000)),
+                    learned: false,
                 },
                 first: None,
                 per_hour: None,

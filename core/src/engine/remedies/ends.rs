@@ -1,10 +1,10 @@
 //! Waiting: whose end would start a workload.
 //!
-//! Running work is taken away in the order in which it is declared to end, cumulatively, until
-//! the workload fits; who turns out not to be needed stays. Work without a declared end is tried
-//! by itself, and together with everybody only where nothing less would do. Work that is being
-//! stopped already is not counted on: its room is claimed. Where a budget is spent for a while it
-//! is tried what ends before that, then all that ends before or after.
+//! Running work is taken away in the order in which it is declared to end, or such work did before,
+//! cumulatively, until the workload fits; who turns out not to be needed stays. Work of which no
+//! end is known is tried by itself, and together with everybody only where nothing less would do.
+//! Work that is being stopped already is not counted on: its room is claimed. Where a budget is
+//! spent for a while it is tried what ends before that, then all that ends before or after.
 
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
@@ -42,8 +42,10 @@ type When<'a> = (Time, Option<&'a Ahead>);
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Ending {
     pub(in crate::engine) workload: WorkloadIdx,
-    /// `None`: it declares none.
+    /// `None`: it declares none, and none is known.
     pub(in crate::engine) at: Option<Time>,
+    /// It declares none: that is how long such work ran before.
+    pub(in crate::engine) learned: bool,
 }
 
 impl Engine {
@@ -94,7 +96,8 @@ impl Engine {
     /// What runs and declares an end, in that order.
     pub(in crate::engine) fn declared(&self) -> Vec<Ending> {
         let all = self.state.workloads.iter().filter_map(|(other, _)| self.ending(other));
-        let mut declared: Vec<Ending> = all.filter(|ending| ending.at.is_some()).collect();
+        let says = |ending: &Ending| ending.at.is_some() && !ending.learned;
+        let mut declared: Vec<Ending> = all.filter(says).collect();
         self.order_by_end(&mut declared);
         declared
     }
@@ -111,13 +114,15 @@ impl Engine {
         // The last of its members ends it; one that waits for the rest has not begun.
         let (mut count, mut last) = (0, None);
         for pod in state.placed(workload) {
-            let runs = self.member_runs(entry, pod);
-            let Some((began, runs)) = state.pods[pod].bound_at.zip(runs) else {
-                return Some(Ending { workload, at: None });
+            let says = self.member_runs(entry, pod);
+            let Some((began, runs)) = state.pods[pod].bound_at.zip(says) else {
+                let at = self.ends.believed(workload).filter(|_| says.is_none());
+                return Some(Ending { workload, at, learned: at.is_some() });
             };
             (count, last) = (count + 1, last.max(Some(began.plus(runs))));
         }
-        Some(Ending { workload, at: last.filter(|_| count >= entry.min_member) })
+        let at = last.filter(|_| count >= entry.min_member);
+        Some(Ending { workload, at, learned: false })
     }
 
     fn order_by_end(&self, endings: &mut Vec<Ending>) {
@@ -164,6 +169,7 @@ impl Engine {
             workload: name(last),
             with: before.iter().rev().map(name).collect(),
             at: last.at,
+            learned: needed.iter().any(|ending| ending.learned),
         };
         Some(start.by(change))
     }

@@ -564,6 +564,7 @@ fn remedies_say_what_to_write() {
         workload: "vision/train".into(),
         with: with.iter().map(|name| (*name).into()).collect(),
         at: None,
+        learned: false,
     };
     let mut dated = wait(&["a/b", "a/c", "a/d"]);
     if let Change::WaitFor { at, .. } = &mut dated {
