@@ -38,6 +38,11 @@ pub enum Unreserved {
         /// So many.
         most: u32,
     },
+    /// No start was found for those before it in its queue, and it was not looked for more.
+    Behind {
+        /// So many.
+        others: u32,
+    },
     /// It does not fit once the first of those that may leave something to it have ended, and of
     /// more it is not looked at.
     Ends {

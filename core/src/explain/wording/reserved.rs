@@ -78,6 +78,12 @@ impl fmt::Display for Unreserved {
                     most => format!("{most} are"),
                 }
             ),
+            Unreserved::Behind { others } => write!(
+                out,
+                "no start is reserved for it: none was found for {} before it in its queue, and \
+                 at a time no more are looked at",
+                counted(i64::from(*others), "other")
+            ),
             Unreserved::Ends { looked_at, left_out } => write!(
                 out,
                 "no start is reserved for it: it does not fit after the first {looked_at} ends \
@@ -179,6 +185,8 @@ mod tests {
         let limit = |most| Unreserved::Limit { most }.to_string();
         assert!(limit(1).contains("1 is (reservations.maxReserved) kept for others"));
         assert!(limit(16).contains("16 are (reservations.maxReserved) kept for others"));
+        let behind = Unreserved::Behind { others: 4 }.to_string();
+        assert!(behind.contains("none was found for 4 others before it in its queue"));
         let ends = Unreserved::Ends { looked_at: 2_048, left_out: 7 }.to_string();
         assert!(ends.contains("first 2048 ends") && ends.contains("other 7 are not looked at"));
     }
