@@ -23,6 +23,8 @@ pub struct Assumptions {
     pub last: Vec<Text>,
     /// Some of them say nothing, and are taken to run as long as such work did before.
     pub learned: bool,
+    /// ClusterQueue whose budget is spent before its start, and begins anew by then.
+    pub budget_of: Option<Text>,
     /// So many of its queue start before it.
     pub ahead: u32,
     /// Its queue lets who fits pass who does not: it may start sooner, before them.

@@ -33,6 +33,8 @@ fn a_budget_that_is_spent_begins_anew_with_the_next_period() {
     submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
     assert_eq!(reserved(&stage, "big"), None, "after two hours it is spent");
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT), "which is known before");
+    let told = forecast(&mut stage, "big").expect("it was just told").assumes.to_string();
+    assert_eq!(told, "if team/first ends as declared, once the budget of main begins anew");
     at(&mut stage, 130);
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT));
     let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
@@ -78,6 +80,8 @@ fn what_ends_before_spends_no_more() {
     submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
     // Eight hours are spent by then, and not twenty-six.
     assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(200), Some(200)));
+    let told = forecast(&mut stage, "big").expect("it was just told");
+    assert_eq!(told.assumes.budget_of, None);
     at(&mut stage, 60);
     at(&mut stage, 200);
     assert!(runs(&stage, "big"));

@@ -12,7 +12,8 @@
 //! end, where a dozen tries do now.
 //!
 //! A queue whose budget is spent, or will be, admits again from its next period on, unless that one
-//! will be spent by then, too, by what runs now: what says when it ends spends until then.
+//! will be spent by then, too, by what runs now: what says when it ends spends until then. That a
+//! start waits for that is part of what it takes for granted.
 //!
 //! Cost: for each workload of the queue a dozen nominations before each of the first
 //! [`WINDOWS_MAX`] reserved starts, as often taking away what ends before it, and up to two plays
@@ -169,7 +170,13 @@ impl Engine {
             let start;
             let budget = spending.as_ref();
             (aside, start) = self.next_start(aside, &mut cursor, (queue, workload), budget);
-            found.push(start.map(|start| self.told(&cursor, workload, start, (ahead, !strict))));
+            let anew = budget.and_then(Ahead::begins_anew);
+            let told = |start: Time| {
+                let period = queue.filter(|_| anew.is_some_and(|anew| start >= anew));
+                let budget_of = period.map(|queue| self.state.quota.queue(queue).name.clone());
+                self.told(&cursor, workload, start, (budget_of, ahead, !strict))
+            };
+            found.push(start.map(told));
             if start.is_none() && strict {
                 break;
             }
@@ -372,7 +379,7 @@ impl Engine {
         cursor: &Cursor,
         workload: WorkloadIdx,
         start: Time,
-        (ahead, passes): (u32, bool),
+        (budget_of, ahead, passes): (Option<Text>, u32, bool),
     ) -> Forecast {
         let ends = |of: &WorkloadIdx| {
             // Who is being stopped ends anyway.
@@ -387,10 +394,11 @@ impl Engine {
         last.sort_unstable();
         last.truncate(NAMED_MAX);
         let learned = by_then.iter().any(|(_, of)| self.is_learned(*of));
+        let ends = by_then.len() as u32;
         Forecast {
             start,
             reserved: self.reservations.of(workload).is_some(),
-            assumes: Assumptions { ends: by_then.len() as u32, last, learned, ahead, passes },
+            assumes: Assumptions { ends, last, learned, budget_of, ahead, passes },
         }
     }
 }
