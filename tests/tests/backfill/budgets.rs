@@ -72,6 +72,22 @@ fn a_budget_that_is_not_spent_yet_may_be_in_the_next_period() {
 }
 
 #[test]
+fn who_starts_before_it_in_its_queue_spends_the_budget_too() {
+    let mut stage = budget_on(&["a"], 16);
+    submit(&mut stage, work_in("first", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("next", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("third", (1, 8), Some(30), Some("main")));
+    assert_eq!(starts(&mut stage, "next"), Some(60));
+    assert_eq!(starts(&mut stage, "third"), Some(MIDNIGHT));
+    at(&mut stage, 60);
+    assert_eq!((runs(&stage, "next"), starts(&mut stage, "third")), (true, Some(MIDNIGHT)));
+    at(&mut stage, 120);
+    assert!(!runs(&stage, "third"), "both have used eight hours");
+    at(&mut stage, MIDNIGHT);
+    assert!(runs(&stage, "third"));
+}
+
+#[test]
 fn what_ends_before_spends_no_more() {
     let mut stage = with_budget(16);
     add_queue(&mut stage, queue("side", None, nominal(8)));

@@ -12,8 +12,8 @@
 //! end, where a dozen tries do now.
 //!
 //! A queue whose budget is spent, or will be, admits again from its next period on, unless that one
-//! will be spent by then, too, by what runs now: what says when it ends spends until then. That a
-//! start waits for that is part of what it takes for granted.
+//! will be spent by then, too, by what runs now and who starts before in the queue: what says when
+//! it ends spends until then. That a start waits for that is part of what it takes for granted.
 //!
 //! Cost: for each workload of the queue a dozen nominations before each of the first
 //! [`WINDOWS_MAX`] reserved starts, as often taking away what ends before it, and up to two plays
@@ -163,7 +163,7 @@ impl Engine {
         let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
         let ends = self.ends_for(concerned).0;
         let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now, late: Vec::new() };
-        let spending = self.spending_ahead(queue);
+        let mut spending = self.spending_ahead(queue);
         let mut aside = Txn::begin(&mut self.state).set_aside();
         let (mut found, mut ahead) = (Vec::with_capacity(line.len()), 0);
         for &workload in line {
@@ -179,6 +179,11 @@ impl Engine {
             found.push(start.map(told));
             if start.is_none() && strict {
                 break;
+            }
+            if let Some((start, queue)) = start.zip(queue) {
+                let rate = self.not_counted_yet(queue, workload);
+                let end = self.run_time(workload).map(|runs| start.plus(runs));
+                spending = spending.map(|before| before.with(rate, start, end));
             }
             ahead += u32::from(start.is_some());
         }
