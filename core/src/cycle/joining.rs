@@ -330,7 +330,8 @@ impl Engine {
         Some(Joining { assignment, usage: need.usage, victims, places })
     }
 
-    /// The queue for which a gang that runs may stop others, if it may.
+    /// The queue for which a gang that runs may stop others, if it may: whose budget is spent only
+    /// for what it lacks, without which it would be stopped whole.
     fn stops_others_in(&self, workload: WorkloadIdx) -> Option<Option<QueueIdx>> {
         let entry = &self.state.workloads[workload];
         let queue = match &entry.queue {
@@ -347,7 +348,7 @@ impl Engine {
             && queue.is_none_or(admits)
             && !entry.never_preempts
             && !self.state.leaving(workload)
-            && self.overspent_for(queue, workload).is_none();
+            && (self.missing(workload) > 0 || self.overspent_for(queue, workload).is_none());
         may.then_some(queue)
     }
 
