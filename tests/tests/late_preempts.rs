@@ -2,7 +2,10 @@
 //! nobody above a minimum. Each test feeds facts by hand.
 
 use capstan_core::Engine;
-use capstan_core::model::input::{EvictionNote, Held, Input, PodFacts, PreemptReclaim};
+use capstan_core::calendar::Period;
+use capstan_core::model::input::{
+    Enforcement, EvictionNote, Held, Input, PodFacts, PreemptReclaim, SpendingLimit,
+};
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
@@ -55,6 +58,27 @@ fn what_a_gang_lacks_takes_the_room_of_lower_work() {
         assert_eq!(evicted(&last), [""; 0]);
         engine.recount();
     }
+}
+
+/// It was admitted before the budget of its queue was spent, and is not lost for that.
+#[test]
+fn a_budget_that_is_spent_keeps_no_room_from_what_a_gang_lacks() {
+    let members = high_gang(2, 2, Some("main"));
+    let mut facts = one_queue(2);
+    for fact in &mut facts {
+        if let Input::ClusterQueue(queue) = fact {
+            let (period, enforcement) = (Period::Day, Enforcement::Hard);
+            let limit = SpendingLimit { usd: None, gpu_seconds: Some(0), period, enforcement };
+            queue.spending = Some(limit);
+        }
+    }
+    facts.extend([gpu_node("n", 2), bound(&single("low", 1, Some("main"), 0), "n")]);
+    facts.extend([bound(&members[0], "n"), Input::Pod(members[1].clone())]);
+    let mut engine = Engine::new();
+    assert_eq!(evicted(&engine.step(NOW, facts)), ["low"]);
+    let last = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert_eq!(binds(&last), [("g-1".to_owned(), "n".to_owned())]);
+    engine.recount();
 }
 
 /// One that may not be in its group is not bound, and nobody is stopped for it, in a queue or not.

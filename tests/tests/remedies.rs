@@ -194,7 +194,7 @@ fn another_capacity_type_starts_it() {
     submit(&mut stage, [pod("second", &only_spot, &in_queue(None))]);
     let found = remedies(&mut stage, "second");
     let allow = only(&found, |change| matches!(change, Change::AllowCapacity { .. }));
-    let Change::AllowCapacity { types } = allow.change else { unreachable!() };
+    let Change::AllowCapacity { types, .. } = allow.change else { unreachable!() };
     assert_eq!(types, [CapacityType::Spot, CapacityType::OnDemand], "the reserved node is small");
     assert_eq!(allow.per_hour, None, "nobody knows what that node costs");
     let wider = PodShape { capacity_types: types, ..(*only_spot).clone() };

@@ -2,7 +2,8 @@
 //!
 //! Whoever would start now, and could still run when somebody is to start, is tried in its place,
 //! and all reserved starts are played with it there, of heads that compete for what it could use.
-//! So is who ends before, if its queue has a hard budget: it may spend what a head there needs.
+//! So is who ends before, if its queue has a hard budget: it may spend what a head there needs,
+//! beside what was admitted and is not bound yet.
 //! If some head would come late it is tried once more beside the room and quota that those heads
 //! will need and that nobody leaves by then; else it is held, together with those of its equals
 //! that run too long as well. A step tries so many at most; the rest are held as they were, and
@@ -30,6 +31,7 @@ use crate::place::classes::Scoring;
 use crate::place::gang::TopologyAsk;
 use crate::plan::Outcome;
 use crate::quota::money::Unplaced;
+use crate::quota::rate::Rate;
 use crate::resources;
 use crate::time::{Span, Time};
 use crate::victims::Victim;
@@ -282,7 +284,23 @@ impl Engine {
     /// already, in a transaction that is set aside.
     pub(super) fn delayed_by_member(&mut self, gang: WorkloadIdx) -> Option<Reason> {
         let slots = self.not_to_delay(gang, false);
-        self.late_beside_member(gang, &slots)
+        self.late_beside_extra(gang, &slots)
+    }
+
+    /// Which of these starts comes late beside members that join a gang and that it does not lack:
+    /// nor may they spend what the budget of their queue leaves for one.
+    pub(super) fn late_beside_extra(
+        &mut self,
+        gang: WorkloadIdx,
+        slots: &[Slot],
+    ) -> Option<Reason> {
+        let late = self.late_beside_member(gang, slots);
+        late.or_else(|| {
+            let queue = self.state.workloads[gang].assignment.as_ref()?.queue?;
+            let rate = self.not_counted_yet(queue, gang);
+            let slot = self.spent_away((gang, Some(queue)), rate, slots)?;
+            Some(self.reserved(slot, self.run_time(gang)))
+        })
     }
 
     /// Reserved starts that members may not delay that have places beside a gang that runs: what it
@@ -344,7 +362,7 @@ impl Engine {
     /// Reservations of others that an entry could delay: it does not go before them, and may still
     /// run when they start, or spend what the budget of their queue leaves.
     fn could_delay(&self, entry: &Entry, near: &[Slot]) -> Vec<Slot> {
-        let spends = self.spending_ahead(entry.queue).is_some();
+        let spends = self.hard_account(entry.queue).is_some();
         let mut slots = self.may_not_delay(&self.starter(entry), near);
         slots.retain(|slot| {
             spends && slot.queue == entry.queue || self.runs_then(entry.workload, slot)
@@ -361,10 +379,22 @@ impl Engine {
     /// Whose reserved start would find the budget of its queue spent because of an entry in the
     /// same queue that goes to these places.
     fn spends_away(&self, entry: &Entry, places: &Places, slots: &[Slot]) -> Option<Slot> {
-        let before = self.spending_ahead(entry.queue)?;
-        let end = self.run_time(entry.workload).map(|runs| self.state.now.plus(runs));
-        let after = before.with(self.rate_in(places), self.state.now, end);
-        let mut own = slots.iter().filter(|slot| slot.queue == entry.queue);
+        self.hard_account(entry.queue)?;
+        self.spent_away((entry.workload, entry.queue), self.rate_in(places), slots)
+    }
+
+    /// The same of somebody who costs so much more from now on.
+    fn spent_away(
+        &self,
+        (who, queue): (WorkloadIdx, Option<QueueIdx>),
+        rate: Rate,
+        slots: &[Slot],
+    ) -> Option<Slot> {
+        let mut own = slots.iter().filter(|slot| slot.queue == queue).peekable();
+        own.peek()?;
+        let before = self.spending_beside(queue, Some(who))?;
+        let end = self.run_time(who).map(|runs| self.state.now.plus(runs));
+        let after = before.with(rate, self.state.now, end);
         let late = |slot: &&Slot| after.is_over_at(slot.start) && !before.is_over_at(slot.start);
         own.find(late).copied()
     }

@@ -301,7 +301,10 @@ impl Engine {
         let txn = self.put_with(workload, members, &joining.assignment, Some(&gone))?;
         let aside = txn.set_aside();
         let slots = self.not_to_delay(workload, lacks);
-        let late = self.late_beside_member(workload, &slots);
+        let late = match lacks {
+            true => self.late_beside_member(workload, &slots),
+            false => self.late_beside_extra(workload, &slots),
+        };
         drop(Txn::take_up(&mut self.state, aside));
         late.filter(|_| !self.are_late_anyway(workload, &slots))
     }
@@ -327,7 +330,8 @@ impl Engine {
         Some(Joining { assignment, usage: need.usage, victims, places })
     }
 
-    /// The queue for which a gang that runs may stop others, if it may.
+    /// The queue for which a gang that runs may stop others, if it may: whose budget is spent only
+    /// for what it lacks, without which it would be stopped whole.
     fn stops_others_in(&self, workload: WorkloadIdx) -> Option<Option<QueueIdx>> {
         let entry = &self.state.workloads[workload];
         let queue = match &entry.queue {
@@ -344,7 +348,7 @@ impl Engine {
             && queue.is_none_or(admits)
             && !entry.never_preempts
             && !self.state.leaving(workload)
-            && self.overspent_for(queue, workload).is_none();
+            && (self.missing(workload) > 0 || self.overspent_for(queue, workload).is_none());
         may.then_some(queue)
     }
 

@@ -1,17 +1,18 @@
 //! When it is looked what queues spend of their budgets ([`crate::quota::spending`]), and what
 //! follows: who waits until the next period, and who is woken by it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
 use crate::explain::reason::{Overspent, Reason};
 use crate::model::claim::Places;
 use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
-use crate::model::input::Enforcement;
+use crate::model::input::{Enforcement, ResourceClaimKey};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
+use crate::plan::State;
 use crate::quota::rate::{Cost, Rate};
 use crate::quota::spending::Account;
 use crate::time::Time;
@@ -134,15 +135,73 @@ impl Engine {
         dues.find(|(_, queue)| waits(queue)).map(|(at, _)| at)
     }
 
-    /// What a queue will have spent, if it has a hard budget: what says when it ends costs nothing
-    /// from then on, and all else goes on.
-    pub(crate) fn spending_ahead(&self, queue: Option<QueueIdx>) -> Option<Ahead> {
-        let (queue, spending) = (queue?, &self.state.spending);
+    /// The account of a queue with a hard budget.
+    pub(crate) fn hard_account(&self, queue: Option<QueueIdx>) -> Option<&Account> {
         let hard = |account: &&Account| account.limit().enforcement == Enforcement::Hard;
-        let account = spending.account(queue).filter(hard)?;
-        let ends = self.ends.soonest_first();
-        let less = |(end, of)| Some((end, Rate::default(), spending.rate_of(queue, of)?));
-        Some(Ahead::of(account.clone(), ends.filter_map(less)))
+        self.state.spending.account(queue?).filter(hard)
+    }
+
+    /// What a queue will have spent, if it has a hard budget: what says when it ends costs nothing
+    /// from then on, and all else goes on; what is admitted and not bound yet costs from now on.
+    pub(crate) fn spending_ahead(&self, queue: Option<QueueIdx>) -> Option<Ahead> {
+        self.spending_beside(queue, None)
+    }
+
+    /// The same without what somebody will cost once it is bound.
+    pub(crate) fn spending_beside(
+        &self,
+        queue: Option<QueueIdx>,
+        except: Option<WorkloadIdx>,
+    ) -> Option<Ahead> {
+        let account = self.hard_account(queue)?;
+        let (queue, now, none) = (queue?, self.state.now, Rate::default());
+        let coming = self.coming(queue, except);
+        let less = |(end, of): (Time, WorkloadIdx)| {
+            let runs = self.state.spending.rate_of(queue, of).map(|rate| (end, none, rate));
+            let comes = coming.get(&of).map(|rate| (end.max(now), none, *rate));
+            runs.into_iter().chain(comes)
+        };
+        let begins = coming.values().map(|rate| (now, *rate, none));
+        let mut changes: Vec<(Time, Rate, Rate)> =
+            begins.chain(self.ends.soonest_first().flat_map(less)).collect();
+        changes.sort_by_key(|(at, ..)| *at);
+        Some(Ahead::of(account.clone(), changes.into_iter()))
+    }
+
+    /// Work that is admitted in a queue, and what it will cost beyond what counts of it already:
+    /// nothing counts before it is bound, nor before the step ends in which it is.
+    fn coming(&self, queue: QueueIdx, except: Option<WorkloadIdx>) -> BTreeMap<WorkloadIdx, Rate> {
+        let state = &self.state;
+        let comes = |workload: &WorkloadIdx| match state.workloads[*workload].state {
+            State::Resuming | State::Preparing | State::Binding => true,
+            State::Running => state.spending.is_touched(*workload),
+            _ => false,
+        };
+        let holding = state.quota.queue(queue).holding.iter().copied().filter(comes);
+        let admitted = holding.map(|workload| (workload, self.not_counted_yet(queue, workload)));
+        let claims = state.claims.of_queue(Some(queue)).filter_map(|workload| {
+            let claim = state.claims.get(workload)?;
+            Some((workload, self.rate_in(&claim.places)))
+        });
+        let mut coming: BTreeMap<WorkloadIdx, Rate> = BTreeMap::new();
+        for (workload, rate) in admitted.chain(claims) {
+            if Some(workload) != except && !rate.is_nothing() {
+                let sum = coming.entry(workload).or_default();
+                *sum = sum.plus(rate);
+            }
+        }
+        coming
+    }
+
+    /// What members of a workload cost, or will once they are bound, that have a place, beyond what
+    /// counts of it for a queue already.
+    pub(crate) fn not_counted_yet(&self, queue: QueueIdx, workload: WorkloadIdx) -> Rate {
+        let (state, mut shared) = (&self.state, BTreeSet::new());
+        let bound = |pod: &PodIdx| state.pods[*pod].binding == Binding::Bound;
+        let members = state.placed(workload).filter(|pod| !bound(pod) || costs(state, *pod));
+        let all = members.map(|pod| rate_of_member(state, pod, &mut shared));
+        let all = all.fold(Rate::default(), Rate::plus);
+        all.beyond(state.spending.rate_of(queue, workload).unwrap_or_default())
     }
 
     /// What a workload costs with its members where they are placed.
@@ -240,16 +299,25 @@ fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<Cost> {
     members
         .map(|index| {
             let pod = &state.pods[index];
-            let noted = noted_price(pod);
-            let price = noted.or_else(|| state.price(index));
-            let rate = Rate {
-                per_hour: price.unwrap_or_default(),
-                milli_gpus: state.milli_gpus(index, &mut shared),
-                unpriced: u32::from(price.is_none()),
-                assumed: u32::from(noted.is_none() && price.is_some()),
-            };
-            let follows = pod.place.filter(|_| noted.is_none());
+            let rate = rate_of_member(state, index, &mut shared);
+            let follows = pod.place.filter(|_| noted_price(pod).is_none());
             Cost { rate, since: pod.bound_at.unwrap_or(state.now), follows }
         })
         .collect()
+}
+
+/// What a member costs that has a place, beside others that share claims which were `seen`.
+fn rate_of_member(
+    state: &ClusterState,
+    index: PodIdx,
+    seen: &mut BTreeSet<ResourceClaimKey>,
+) -> Rate {
+    let noted = noted_price(&state.pods[index]);
+    let price = noted.or_else(|| state.price(index));
+    Rate {
+        per_hour: price.unwrap_or_default(),
+        milli_gpus: state.milli_gpus(index, seen),
+        unpriced: u32::from(price.is_none()),
+        assumed: u32::from(noted.is_none() && price.is_some()),
+    }
 }

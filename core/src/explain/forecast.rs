@@ -23,6 +23,8 @@ pub struct Assumptions {
     pub last: Vec<Text>,
     /// Some of them say nothing, and are taken to run as long as such work did before.
     pub learned: bool,
+    /// ClusterQueue whose budget is spent before its start, and begins anew by then.
+    pub budget_of: Option<Text>,
     /// So many of its queue start before it.
     pub ahead: u32,
     /// Its queue lets who fits pass who does not: it may start sooner, before them.
@@ -37,6 +39,11 @@ pub enum Unreserved {
     Limit {
         /// So many.
         most: u32,
+    },
+    /// No start was found for those before it in its queue, and it was not looked for more.
+    Behind {
+        /// So many.
+        others: u32,
     },
     /// It does not fit once the first of those that may leave something to it have ended, and of
     /// more it is not looked at.

@@ -503,6 +503,8 @@ pub enum Change {
         with: Vec<Text>,
         /// When it is due.
         at: Option<Time>,
+        /// Some say nothing, and are due when such work ended before.
+        learned: bool,
     },
     /// Wait until then.
     WaitUntil {
@@ -542,6 +544,8 @@ pub enum Change {
     AllowCapacity {
         /// The list to write.
         types: Vec<CapacityType>,
+        /// So many, the last, are new; none: some members allow all of them already.
+        added: usize,
     },
     /// Raise a quota.
     RaiseQuota {

@@ -59,6 +59,13 @@ impl Rate {
         }
     }
 
+    /// What is more than the other.
+    pub fn beyond(self, other: Rate) -> Rate {
+        let left = self.minus(other);
+        let per_hour = MicroUsd(left.per_hour.0.max(0));
+        Rate { per_hour, milli_gpus: left.milli_gpus.max(0), ..left }
+    }
+
     /// Whether nothing runs.
     pub fn is_nothing(self) -> bool {
         self == Rate::default()

@@ -16,7 +16,9 @@
 //! Hard: once it is spent, nothing new begins in the queue, nor do gangs that run get members
 //! beyond their minimum, until the next period. What runs goes on, and what was promised the room
 //! of victims begins: work is not lost for a sum that it was admitted under, and what it costs from
-//! then on is shown, as more than all of it. Members that die are replaced.
+//! then on is shown, as more than all of it. Members that a gang lacks for its minimum are replaced.
+//! Before it is spent nobody is held for what is left of it, unless a reserved start of the queue
+//! needs that (`cycle/backfill.rs`).
 //!
 //! Soft: the queue admits as before, and its work is the first that others of the cohort take back,
 //! among those whom the rules let leave at all.
@@ -337,6 +339,11 @@ impl Spending {
     /// The same of all work that counts.
     pub fn touch_counted(&mut self) {
         self.touched.extend(self.counted.keys());
+    }
+
+    /// Whether what work costs may differ from what is counted.
+    pub fn is_touched(&self, workload: WorkloadIdx) -> bool {
+        self.touched.contains(&workload)
     }
 
     /// Takes out what was touched.

@@ -294,7 +294,8 @@ fn binding() -> Binding {
 
 fn forecast() -> Forecast {
     let last = vec!["vision/train-resnet".into()];
-    let assumes = Assumptions { ends: 1, last, learned: false, ahead: 0, passes: false };
+    let (ends, learned, budget_of, ahead, passes) = (1, false, None, 0, false);
+    let assumes = Assumptions { ends, last, learned, budget_of, ahead, passes };
     Forecast { start: Time(NOW.0 + 20 * 60_000), reserved: false, assumes }
 }
 
@@ -322,6 +323,7 @@ pub fn explanation() -> WorkloadExplanation {
                     workload: "vision/train-resnet".into(),
                     with: vec![],
                     at: Some(Time(NOW.0 + 20 * 60_000)),
+                    learned: false,
                 },
                 first: None,
                 per_hour: None,
@@ -340,6 +342,7 @@ pub fn explanation() -> WorkloadExplanation {
             Remedy {
                 change: Change::AllowCapacity {
                     types: vec![CapacityType::Spot, CapacityType::OnDemand],
+                    added: 1,
                 },
                 first: None,
                 per_hour: Some(MicroUsd(131_080_000)),

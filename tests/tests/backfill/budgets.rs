@@ -3,7 +3,7 @@
 
 use capstan_core::calendar::Period;
 use capstan_core::explain::view::{Change, Remedy};
-use capstan_core::model::input::{Enforcement, SpendingLimit};
+use capstan_core::model::input::{Enforcement, OwnerFacts, SpendingLimit};
 
 use super::*;
 
@@ -33,6 +33,8 @@ fn a_budget_that_is_spent_begins_anew_with_the_next_period() {
     submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
     assert_eq!(reserved(&stage, "big"), None, "after two hours it is spent");
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT), "which is known before");
+    let told = forecast(&mut stage, "big").expect("it was just told").assumes.to_string();
+    assert_eq!(told, "if team/first ends as declared, once the budget of main begins anew");
     at(&mut stage, 130);
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT));
     let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
@@ -70,6 +72,22 @@ fn a_budget_that_is_not_spent_yet_may_be_in_the_next_period() {
 }
 
 #[test]
+fn who_starts_before_it_in_its_queue_spends_the_budget_too() {
+    let mut stage = budget_on(&["a"], 16);
+    submit(&mut stage, work_in("first", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("next", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("third", (1, 8), Some(30), Some("main")));
+    assert_eq!(starts(&mut stage, "next"), Some(60));
+    assert_eq!(starts(&mut stage, "third"), Some(MIDNIGHT));
+    at(&mut stage, 60);
+    assert_eq!((runs(&stage, "next"), starts(&mut stage, "third")), (true, Some(MIDNIGHT)));
+    at(&mut stage, 120);
+    assert!(!runs(&stage, "third"), "both have used eight hours");
+    at(&mut stage, MIDNIGHT);
+    assert!(runs(&stage, "third"));
+}
+
+#[test]
 fn what_ends_before_spends_no_more() {
     let mut stage = with_budget(16);
     add_queue(&mut stage, queue("side", None, nominal(8)));
@@ -78,6 +96,8 @@ fn what_ends_before_spends_no_more() {
     submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
     // Eight hours are spent by then, and not twenty-six.
     assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(200), Some(200)));
+    let told = forecast(&mut stage, "big").expect("it was just told");
+    assert_eq!(told.assumes.budget_of, None);
     at(&mut stage, 60);
     at(&mut stage, 200);
     assert!(runs(&stage, "big"));
@@ -94,6 +114,24 @@ fn a_start_before_a_budget_is_spent_is_found_among_later_ends() {
     }
     submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
     assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (Some(90), Some(90)));
+}
+
+/// What ends while the budget is spent leaves its room all the same.
+#[test]
+fn ends_on_both_sides_of_a_midnight_are_waited_for_together() {
+    let mut stage = with_budget(16);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(MIDNIGHT + 60), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(200), Some("side")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(MIDNIGHT + 60), "spent from 120 until midnight");
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let waits = |remedy: &&Remedy| matches!(remedy.change, Change::WaitFor { .. });
+    let wait = explained.remedies.iter().find(waits).expect("both end");
+    let Change::WaitFor { workload, with, at, .. } = &wait.change else { unreachable!() };
+    let with: Vec<&str> = with.iter().map(|name| &**name).collect();
+    assert_eq!((&**workload, with), ("team/first", vec!["team/other"]));
+    assert_eq!(*at, Some(Time((1_000 + MIDNIGHT + 60) * MINUTE)));
 }
 
 /// Who has ended by then may have spent what a reserved start of its queue needs.
@@ -113,6 +151,67 @@ fn nobody_spends_what_a_reserved_start_of_its_queue_needs() {
     assert_eq!(held_for(&stage, "small"), Some(("team/big".to_owned(), 90)));
     at(&mut stage, 90);
     assert!(runs(&stage, "big"));
+}
+
+/// A node for whoever is small, and one that belongs to another queue: both are needed at 90, when
+/// twelve of so many hours are spent.
+fn big_needs_the_rest(hours: i64) -> Stage {
+    let mut stage = budget_on(&["a", "b", "c", "d"], hours);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(90), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(90), Some("side")));
+    submit(&mut stage, work_in("big", (4, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(90));
+    stage
+}
+
+/// Each alone would leave enough of the budget, both do not.
+#[test]
+fn who_begins_in_one_step_does_not_spend_the_same_rest() {
+    let mut stage = big_needs_the_rest(16);
+    let mut both = work_in("one", (1, 8), Some(20), Some("main"));
+    both.extend(work_in("two", (1, 8), Some(20), Some("main")));
+    submit(&mut stage, both);
+    assert_eq!((runs(&stage, "one"), runs(&stage, "two")), (true, false));
+    assert_eq!(held_for(&stage, "two"), Some(("team/big".to_owned(), 90)));
+    at(&mut stage, 20);
+    assert!(!runs(&stage, "two"), "it is spent for good");
+    at(&mut stage, 90);
+    assert!(runs(&stage, "big"));
+}
+
+/// What is resumed will cost as soon as its pods come.
+#[test]
+fn who_has_still_to_be_bound_spends_too() {
+    let mut stage = big_needs_the_rest(16);
+    at(&mut stage, 1);
+    let created = stage.now;
+    let owner = |name: &str| {
+        let wishes = wishes(Some(20), Some("main"));
+        Input::Owner(OwnerFacts { created, ..job(name, 1, &shape(&[(GPU, 8)]), &wishes) })
+    };
+    stage.add([owner("one"), owner("two")]);
+    stage.settle(|_| {});
+    stage.engine.recount();
+    let running = ["one", "two"].into_iter().filter(|name| runs(&stage, name)).count();
+    assert_eq!((running, reserved(&stage, "big")), (1, Some(90)));
+}
+
+/// Members above a minimum are no less new than other work.
+#[test]
+fn extra_members_spend_no_budget_that_a_reserved_start_needs() {
+    let mut stage = big_needs_the_rest(16);
+    let (shape, wishes) = (shape(&[(GPU, 1)]), wishes(Some(60), Some("main")));
+    submit(&mut stage, gang("elastic", 1, Some(1), &shape, &wishes));
+    submit(&mut stage, gang("elastic", 5, Some(1), &shape, &wishes).split_off(1));
+    let view = view(&stage, "elastic");
+    let placed = view.pods.iter().filter(|place| place.node.is_some()).count();
+    assert_eq!(placed, 3, "the fourth hour would be the sixteenth");
+    let Some(Reason::Extras { waiting, then: Some(why) }) = &view.reason else {
+        panic!("{:?}", view.reason)
+    };
+    assert_eq!((*waiting, why.code()), (2, "HeldForReservation"));
+    assert_eq!(reserved(&stage, "big"), Some(90));
 }
 
 #[test]

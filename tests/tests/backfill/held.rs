@@ -237,6 +237,24 @@ fn ends_elsewhere_do_not_hide_those_that_matter_and_a_head_says_what_was_left_ou
     assert_eq!((explained.workload.unreserved, explained.forecast), (Some(left_out), None));
 }
 
+/// The first may fit nowhere for long: of a queue so many are looked at in a step.
+#[test]
+fn who_stands_behind_too_many_without_a_start_says_so() {
+    let mut stage = stage(&["a", "b"]);
+    submit(&mut stage, work("known", (1, 8), Some(60)));
+    submit(&mut stage, work("unknown", (1, 8), None));
+    let mut all = Vec::new();
+    for gpus in 5..=8 {
+        all.extend(work(&format!("big-{gpus}"), (2, gpus), Some(30)));
+    }
+    all.extend(work("small", (2, 4), Some(30)));
+    submit(&mut stage, all);
+    let small = view(&stage, "small");
+    let behind = Some(Unreserved::Behind { others: 4 });
+    assert_eq!((small.reserved, small.unreserved), (None, behind));
+    assert_eq!(view(&stage, "big-8").unreserved, None);
+}
+
 /// A forecast knows that the work itself would be held.
 #[test]
 fn forecasts_delay_no_reserved_start() {

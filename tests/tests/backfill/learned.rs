@@ -1,5 +1,6 @@
 //! Run times that are learned from runs before.
 
+use capstan_core::explain::view::{Change, Remedy};
 use capstan_core::model::input::PodPhase;
 
 use super::*;
@@ -40,6 +41,11 @@ fn run_times_are_learned_where_the_configuration_asks_for_it() {
     assert_eq!(reserved(&stage, "big"), Some(90));
     let told = forecast(&mut stage, "big").expect("it was learned when long ends");
     assert!(told.assumes.learned, "{told}");
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let waits = |remedy: &&Remedy| matches!(remedy.change, Change::WaitFor { .. });
+    let wait = explained.remedies.iter().find(waits).expect("long ends");
+    let Change::WaitFor { at, learned, .. } = wait.change else { unreachable!() };
+    assert_eq!((at, learned), (Some(told.start), true), "as its forecast has it");
     submit(&mut stage, work("declares", (1, 8), Some(11)));
     assert_eq!(held_for(&stage, "declares"), Some(("team/big".into(), 90)));
 }

@@ -157,7 +157,7 @@ impl Engine {
             let types: Vec<CapacityType> = list.iter().chain(&more).copied().collect();
             if let Some(start) = self.start_allowing(now, index, &types) {
                 uneven_is_enough |= more.is_empty();
-                found.push(start.by(Change::AllowCapacity { types }));
+                found.push(start.by(Change::AllowCapacity { types, added: more.len() }));
             }
         }
         found

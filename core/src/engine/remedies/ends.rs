@@ -1,12 +1,14 @@
 //! Waiting: whose end would start a workload.
 //!
-//! Running work is taken away in the order in which it is declared to end, cumulatively, until
-//! the workload fits; who turns out not to be needed stays. Work without a declared end is tried
-//! by itself, and together with everybody only where nothing less would do. Work that is being
-//! stopped already is not counted on: its room is claimed.
+//! Running work is taken away in the order in which it is declared to end, or such work did before,
+//! cumulatively, until the workload fits; who turns out not to be needed stays. Work of which no
+//! end is known is tried by itself, and together with everybody only where nothing less would do.
+//! Work that is being stopped already is not counted on: its room is claimed. Where a budget is
+//! spent for a while it is tried what ends before that, then all that ends before or after.
 
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
+use crate::engine::spending::Ahead;
 use crate::explain::view::{Change, Remedy};
 use crate::model::ids::WorkloadIdx;
 use crate::model::txn::Txn;
@@ -33,12 +35,17 @@ const NEEDED_MAX: usize = 16;
 /// How a start at some time is tried.
 type Try = fn(&mut Engine, Time, WorkloadIdx, Time) -> Option<Start>;
 
+/// Now, and what the queue will have spent of its budget.
+type When<'a> = (Time, Option<&'a Ahead>);
+
 /// A running workload and when it is due.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Ending {
     pub(in crate::engine) workload: WorkloadIdx,
-    /// `None`: it declares none.
+    /// `None`: it declares none, and none is known.
     pub(in crate::engine) at: Option<Time>,
+    /// It declares none: that is how long such work ran before.
+    pub(in crate::engine) learned: bool,
 }
 
 impl Engine {
@@ -49,25 +56,31 @@ impl Engine {
             _ => None,
         };
         let mut running = self.running(index);
-        // Nothing begins once a budget is spent.
-        if let Some(ahead) = self.spending_ahead(queue) {
-            running.retain(|ending| !ending.at.is_some_and(|at| ahead.is_over_at(at)));
-        }
         let declared = running.iter().take_while(|ending| ending.at.is_some()).count();
-        let (dated, undated) = running.split_at(declared);
+        // Nothing begins while a budget is spent; another begins with the next period.
+        let budget = self.spending_ahead(queue);
+        let budget = budget.as_ref();
+        let opens = |ending: &Ending| !is_over(budget, ending.at.unwrap_or(now).max(now));
+        let last = running[..declared].iter().rposition(opens).map_or(0, |at| at + 1);
+        running.drain(last..declared);
+        let (dated, undated) = running.split_at(last);
+        let spent = dated.iter().position(|ending| !opens(ending));
         let mut found = Vec::new();
-        found.extend(self.wait_for(now, index, dated));
+        // What ends before it is spent may do.
+        let before = spent.and_then(|spent| self.wait_for((now, budget), index, &dated[..spent]));
+        found.extend(before.or_else(|| self.wait_for((now, budget), index, dated)));
         let sure = |found: &[Remedy]| found.iter().filter(|it| it.unless.is_none()).count();
         for ending in undated.iter().take(ALONE_TRIED_MAX) {
             if sure(&found) > ALONE_SHOWN_MAX || found.len() > ALONE_FOUND_MAX {
                 break;
             }
-            found.extend(self.wait_for(now, index, std::slice::from_ref(ending)));
+            let alone = std::slice::from_ref(ending);
+            found.extend(self.wait_for((now, budget), index, alone));
         }
         found.sort_by_key(|remedy| remedy.unless.is_some());
         found.truncate(ALONE_SHOWN_MAX + 1);
         if found.is_empty() {
-            found.extend(self.wait_for(now, index, &running));
+            found.extend(self.wait_for((now, budget), index, &running));
         }
         found
     }
@@ -83,7 +96,8 @@ impl Engine {
     /// What runs and declares an end, in that order.
     pub(in crate::engine) fn declared(&self) -> Vec<Ending> {
         let all = self.state.workloads.iter().filter_map(|(other, _)| self.ending(other));
-        let mut declared: Vec<Ending> = all.filter(|ending| ending.at.is_some()).collect();
+        let says = |ending: &Ending| ending.at.is_some() && !ending.learned;
+        let mut declared: Vec<Ending> = all.filter(says).collect();
         self.order_by_end(&mut declared);
         declared
     }
@@ -100,13 +114,15 @@ impl Engine {
         // The last of its members ends it; one that waits for the rest has not begun.
         let (mut count, mut last) = (0, None);
         for pod in state.placed(workload) {
-            let runs = self.member_runs(entry, pod);
-            let Some((began, runs)) = state.pods[pod].bound_at.zip(runs) else {
-                return Some(Ending { workload, at: None });
+            let says = self.member_runs(entry, pod);
+            let Some((began, runs)) = state.pods[pod].bound_at.zip(says) else {
+                let at = self.ends.believed(workload).filter(|_| says.is_none());
+                return Some(Ending { workload, at, learned: at.is_some() });
             };
             (count, last) = (count + 1, last.max(Some(began.plus(runs))));
         }
-        Some(Ending { workload, at: last.filter(|_| count >= entry.min_member) })
+        let at = last.filter(|_| count >= entry.min_member);
+        Some(Ending { workload, at, learned: false })
     }
 
     fn order_by_end(&self, endings: &mut Vec<Ending>) {
@@ -119,9 +135,9 @@ impl Engine {
 
     /// The remedy of waiting for as few of a list as its order allows; `None`: not even all of
     /// them would do.
-    fn wait_for(&mut self, now: Time, index: WorkloadIdx, list: &[Ending]) -> Option<Remedy> {
+    fn wait_for(&mut self, when: When<'_>, index: WorkloadIdx, list: &[Ending]) -> Option<Remedy> {
         let alone: Try = Engine::start_freely;
-        let mut start = self.start_without(now, index, (&[][..], list), alone)?;
+        let mut start = self.start_without(when, index, (&[][..], list), alone)?;
         let mut needed: Vec<Ending> = Vec::new();
         let mut rest = list;
         loop {
@@ -129,7 +145,7 @@ impl Engine {
             let (mut low, mut high) = (0, rest.len());
             while low < high {
                 let middle = low + (high - low) / 2;
-                match self.start_without(now, index, (&needed[..], &rest[..middle]), alone) {
+                match self.start_without(when, index, (&needed[..], &rest[..middle]), alone) {
                     Some(found) => (high, start) = (middle, found),
                     None => low = middle + 1,
                 }
@@ -145,7 +161,7 @@ impl Engine {
             rest = &rest[..high - 1];
         }
         let among =
-            self.start_without(now, index, (&needed[..], &[][..]), Engine::start_freely_among);
+            self.start_without(when, index, (&needed[..], &[][..]), Engine::start_freely_among);
         let start = among.unwrap_or(start);
         let (last, before) = needed.split_first()?;
         let name = |ending: &Ending| self.state.workloads[ending.workload].full_name.clone();
@@ -153,6 +169,7 @@ impl Engine {
             workload: name(last),
             with: before.iter().rev().map(name).collect(),
             at: last.at,
+            learned: needed.iter().any(|ending| ending.learned),
         };
         Some(start.by(change))
     }
@@ -161,19 +178,28 @@ impl Engine {
     /// tried like this; all is as before afterwards.
     fn start_without(
         &mut self,
-        now: Time,
+        (now, budget): When<'_>,
         index: WorkloadIdx,
         (needed, more): (&[Ending], &[Ending]),
         tried: Try,
     ) -> Option<Start> {
+        let last = needed.iter().chain(more).filter_map(|ending| ending.at).max();
+        let then = last.unwrap_or(now).max(now);
+        if is_over(budget, then) {
+            return None;
+        }
         let mut txn = Txn::begin(&mut self.state);
         for ending in needed.iter().chain(more) {
             txn.remove_workload(ending.workload);
         }
         let aside = txn.set_aside();
-        let last = needed.iter().chain(more).filter_map(|ending| ending.at).max();
-        let start = tried(self, now, index, last.unwrap_or(now).max(now));
+        let start = tried(self, now, index, then);
         drop(Txn::take_up(&mut self.state, aside));
         start
     }
+}
+
+/// Whether nothing begins at a time because a budget is spent.
+fn is_over(budget: Option<&Ahead>, time: Time) -> bool {
+    budget.is_some_and(|budget| budget.is_over_at(time))
 }

@@ -12,7 +12,8 @@
 //! end, where a dozen tries do now.
 //!
 //! A queue whose budget is spent, or will be, admits again from its next period on, unless that one
-//! will be spent by then, too, by what runs now: what says when it ends spends until then.
+//! will be spent by then, too, by what runs now and who starts before in the queue: what says when
+//! it ends spends until then. That a start waits for that is part of what it takes for granted.
 //!
 //! Cost: for each workload of the queue a dozen nominations before each of the first
 //! [`WINDOWS_MAX`] reserved starts, as often taking away what ends before it, and up to two plays
@@ -162,16 +163,27 @@ impl Engine {
         let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
         let ends = self.ends_for(concerned).0;
         let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now, late: Vec::new() };
-        let spending = self.spending_ahead(queue);
+        let mut spending = self.spending_ahead(queue);
         let mut aside = Txn::begin(&mut self.state).set_aside();
         let (mut found, mut ahead) = (Vec::with_capacity(line.len()), 0);
         for &workload in line {
             let start;
             let budget = spending.as_ref();
             (aside, start) = self.next_start(aside, &mut cursor, (queue, workload), budget);
-            found.push(start.map(|start| self.told(&cursor, workload, start, (ahead, !strict))));
+            let anew = budget.and_then(Ahead::begins_anew);
+            let told = |start: Time| {
+                let period = queue.filter(|_| anew.is_some_and(|anew| start >= anew));
+                let budget_of = period.map(|queue| self.state.quota.queue(queue).name.clone());
+                self.told(&cursor, workload, start, (budget_of, ahead, !strict))
+            };
+            found.push(start.map(told));
             if start.is_none() && strict {
                 break;
+            }
+            if let Some((start, queue)) = start.zip(queue) {
+                let rate = self.not_counted_yet(queue, workload);
+                let end = self.run_time(workload).map(|runs| start.plus(runs));
+                spending = spending.map(|before| before.with(rate, start, end));
             }
             ahead += u32::from(start.is_some());
         }
@@ -372,7 +384,7 @@ impl Engine {
         cursor: &Cursor,
         workload: WorkloadIdx,
         start: Time,
-        (ahead, passes): (u32, bool),
+        (budget_of, ahead, passes): (Option<Text>, u32, bool),
     ) -> Forecast {
         let ends = |of: &WorkloadIdx| {
             // Who is being stopped ends anyway.
@@ -387,10 +399,11 @@ impl Engine {
         last.sort_unstable();
         last.truncate(NAMED_MAX);
         let learned = by_then.iter().any(|(_, of)| self.is_learned(*of));
+        let ends = by_then.len() as u32;
         Forecast {
             start,
             reserved: self.reservations.of(workload).is_some(),
-            assumes: Assumptions { ends: by_then.len() as u32, last, learned, ahead, passes },
+            assumes: Assumptions { ends, last, learned, budget_of, ahead, passes },
         }
     }
 }

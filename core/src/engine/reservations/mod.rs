@@ -65,7 +65,7 @@ const BROKEN_MAX: u32 = 8;
 
 /// Refused workloads of a queue whose start is searched in vain in one step: the first may fit
 /// nowhere, and must not keep the second from a reservation.
-const TRIED_MAX: u32 = 4;
+const TRIED_MAX: usize = 4;
 
 /// Plays of timetables in a step after which no further start is searched.
 const FORECASTS_MAX: u64 = 512;
@@ -96,7 +96,7 @@ pub(crate) struct Reservations {
     /// What they ask of quota.
     asked: BTreeMap<WorkloadIdx, Asks>,
     /// Searches in vain in this step, by queue.
-    tried: BTreeMap<Option<QueueIdx>, u32>,
+    tried: BTreeMap<Option<QueueIdx>, Vec<WorkloadIdx>>,
     /// How often an end did not come that a start was reserved for.
     broken: BTreeMap<WorkloadIdx, u32>,
     /// Somebody was settled who goes before some of them: whether they hold is to be found out.
@@ -276,11 +276,14 @@ impl Engine {
             return self.look_at_reservation(workload);
         }
         let waits = held || entry.choice.reason.as_ref().is_some_and(waits_for_others);
-        let tried = self.reservations.tried.get(&queue).copied().unwrap_or(0);
+        let tried = self.reservations.tried.get(&queue).map_or(0, Vec::len);
         let broken = self.reservations.broken.get(&workload).copied().unwrap_or(0);
-        let done = tried >= TRIED_MAX || self.counts.forecasts >= FORECASTS_MAX;
+        let done = self.counts.forecasts >= FORECASTS_MAX;
         if !waits || done || broken > BROKEN_MAX || self.ends.is_empty() {
             return;
+        }
+        if tried >= TRIED_MAX {
+            return self.note_behind(workload, queue);
         }
         let who = self.starter(entry);
         let instead = match self.instead_of_whom(&who, args.most as usize) {
@@ -298,7 +301,7 @@ impl Engine {
         let Found { slot, asks, behind } = match self.find_start(&who, instead) {
             Ok(found) => found,
             Err(why) => {
-                *self.reservations.tried.entry(queue).or_default() += 1;
+                self.reservations.tried.entry(queue).or_default().push(workload);
                 return self.note_without(workload, queue, why);
             }
         };

@@ -38,11 +38,14 @@
 //! [`timetable`]: super::timetable
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cycle::Entry;
 use crate::engine::Engine;
+use crate::engine::reservations::TRIED_MAX;
 use crate::engine::reservations::timetable::Slot;
+use crate::explain::view::Unreserved;
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::quota::build::QuotaState;
@@ -183,6 +186,23 @@ impl Engine {
     fn own_head(&self, who: &Starter, slots: &[Slot]) -> Option<WorkloadIdx> {
         let own = |slot: &&Slot| slot.queue == who.queue && slot.workload != who.workload;
         slots.iter().find(own).map(|own| own.workload)
+    }
+
+    /// No start is searched for a head in this step, since that was in vain for too many before it
+    /// in its queue. The first of them says so: for others there would be none beside its own.
+    pub(super) fn note_behind(&mut self, workload: WorkloadIdx, queue: Option<QueueIdx>) {
+        let has_one = self.reservations.kept.iter().any(|kept| kept.slot.queue == queue);
+        let tried = self.reservations.tried.entry(queue).or_default();
+        // One that has several flavors is tried more than once.
+        if tried.contains(&workload) {
+            return;
+        }
+        let others: BTreeSet<WorkloadIdx> = tried.iter().copied().collect();
+        let next = tried.len() == TRIED_MAX && !has_one;
+        tried.push(workload);
+        let others = others.len() as u32;
+        let why = next.then_some(Unreserved::Behind { others });
+        self.note_without(workload, queue, why);
     }
 
     /// Where heads with reserved starts stand.

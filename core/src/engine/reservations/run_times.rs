@@ -84,6 +84,12 @@ impl Ends {
         self.in_order.iter().map(|(at, _, workload)| (*at, *workload))
     }
 
+    /// When a workload is to end, if that is believed; not of who is being stopped.
+    pub fn believed(&self, workload: WorkloadIdx) -> Option<Time> {
+        let (end, _) = self.of.get(&workload)?;
+        (!end.leaves).then_some(end.at)
+    }
+
     /// Whether a workload is being stopped and believed to leave.
     fn leaves(&self, workload: WorkloadIdx) -> bool {
         self.of.get(&workload).is_some_and(|(end, _)| end.leaves)

@@ -153,18 +153,12 @@ impl Preemption {
 impl fmt::Display for Change {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::WaitFor { workload, with, .. } if with.len() < NAMED_MAX => {
-                let names = with.iter().chain([workload]).map(ToString::to_string);
-                write!(out, "wait for {} to end", listed(names.collect()))
-            }
-            Change::WaitFor { workload, with, at: Some(_) } => {
-                let count = with.len() + 1;
-                write!(out, "wait for {count} workloads to end, {workload} last")
-            }
-            // Nobody knows in which order.
-            Change::WaitFor { workload, with, at: None } => {
-                let names: Vec<Text> = with.iter().chain([workload]).cloned().collect();
-                write!(out, "wait for {} to end", first_of(&names))
+            Change::WaitFor { workload, with, at, learned } => {
+                write_wait(out, workload, with, at.is_some())?;
+                match learned {
+                    true => out.write_str(", going by how long such work ran before"),
+                    false => Ok(()),
+                }
             }
             Change::WaitUntil { budget_of: Some(queue), .. } => {
                 write!(out, "wait for the next period of the budget of {queue}")
@@ -193,10 +187,11 @@ impl fmt::Display for Change {
             Change::LowerParallelism { pods } => {
                 write!(out, "lower spec.parallelism to {pods}")
             }
-            Change::AllowCapacity { types } => {
+            Change::AllowCapacity { types, added } => {
                 let list: Vec<String> = types.iter().map(ToString::to_string).collect();
-                let added = list.last().map_or("any capacity type", String::as_str);
-                write!(out, "allow {added} (capstan.sh/capacity-types: {})", list.join(","))
+                let old = if *added == 0 { 0 } else { list.len().saturating_sub(*added) };
+                let new = listed(list[old..].to_vec());
+                write!(out, "allow {new} (capstan.sh/capacity-types: {})", list.join(","))
             }
             Change::RaiseQuota { cluster_queue, flavor, resource, by, with, beside } => {
                 let amounts =
@@ -215,6 +210,26 @@ impl fmt::Display for Change {
             Change::AllowPreemption { field, value, victims, .. } => {
                 write!(out, "preempt {} (needs {field}: {value})", first_of(victims))
             }
+        }
+    }
+}
+
+/// For whose end to wait, in which order if that is known.
+fn write_wait(
+    out: &mut fmt::Formatter<'_>,
+    workload: &Text,
+    with: &[Text],
+    dated: bool,
+) -> fmt::Result {
+    let names = with.iter().chain([workload]);
+    match dated {
+        _ if with.len() < NAMED_MAX => {
+            write!(out, "wait for {} to end", listed(names.map(ToString::to_string).collect()))
+        }
+        true => write!(out, "wait for {} workloads to end, {workload} last", with.len() + 1),
+        false => {
+            let names: Vec<Text> = names.cloned().collect();
+            write!(out, "wait for {} to end", first_of(&names))
         }
     }
 }
@@ -275,8 +290,32 @@ fn listed(mut words: Vec<String>) -> String {
 mod tests {
     use super::*;
     use crate::explain::reason::{NodeRefusal, StorageRefusal};
+    use crate::model::input::CapacityType;
     use crate::plan::Bars;
-    use crate::time::Span;
+    use crate::time::{Span, Time};
+
+    #[test]
+    fn all_capacity_types_that_are_to_be_allowed_are_named() {
+        let types = vec![CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
+        let words = |added| Change::AllowCapacity { types: types.clone(), added }.to_string();
+        let list = "(capstan.sh/capacity-types: reserved,spot,on-demand)";
+        assert_eq!(words(1), format!("allow on-demand {list}"));
+        assert_eq!(words(2), format!("allow spot and on-demand {list}"));
+        assert_eq!(words(0), format!("allow reserved, spot and on-demand {list}"));
+    }
+
+    #[test]
+    fn an_end_that_nobody_declared_is_told_as_such() {
+        let wait = |learned| Change::WaitFor {
+            workload: "a/x".into(),
+            with: vec![],
+            at: Some(Time(0)),
+            learned,
+        };
+        assert_eq!(wait(false).to_string(), "wait for a/x to end");
+        let words = "wait for a/x to end, going by how long such work ran before";
+        assert_eq!(wait(true).to_string(), words);
+    }
 
     #[test]
     fn who_is_in_the_way_by_a_rule_is_not_said_to_hold_room() {

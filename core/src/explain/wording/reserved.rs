@@ -28,17 +28,18 @@ impl fmt::Display for Forecast {
         if self.reserved {
             out.write_str(" (reserved)")?;
         }
-        match (self.assumes.last.is_empty(), self.assumes.ahead) {
-            (true, 0) => Ok(()),
-            (true, _) => write!(out, ", {}", self.assumes),
-            (false, _) => write!(out, " {}", self.assumes),
+        let said = self.assumes.to_string();
+        match self.assumes.last.is_empty() {
+            _ if said.is_empty() => Ok(()),
+            true => write!(out, ", {said}"),
+            false => write!(out, " {said}"),
         }
     }
 }
 
 impl fmt::Display for Assumptions {
-    /// `if a/x ends as declared, after 1 other of its queue unless it fits before`; no words where
-    /// nothing is assumed.
+    /// `if a/x ends as declared, once the budget of q begins anew, after 1 other of its queue
+    /// unless it fits before`; no words where nothing is assumed.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(last) = self.last.first() {
             match self.last.as_slice() {
@@ -53,11 +54,14 @@ impl fmt::Display for Assumptions {
             if self.ends > 2 || self.ends == 2 && self.last.len() == 1 {
                 write!(out, ", {last} last")?;
             }
-            if self.ahead > 0 {
-                out.write_str(", ")?;
-            }
+        }
+        let after = |said: bool| if said { ", " } else { "" };
+        if let Some(queue) = &self.budget_of {
+            let comma = after(!self.last.is_empty());
+            write!(out, "{comma}once the budget of {queue} begins anew")?;
         }
         if self.ahead > 0 {
+            out.write_str(after(!self.last.is_empty() || self.budget_of.is_some()))?;
             let others = counted(i64::from(self.ahead), "other");
             let sooner = if self.passes { " unless it fits before" } else { "" };
             write!(out, "after {others} of its queue{sooner}")?;
@@ -77,6 +81,12 @@ impl fmt::Display for Unreserved {
                     1 => "1 is".to_owned(),
                     most => format!("{most} are"),
                 }
+            ),
+            Unreserved::Behind { others } => write!(
+                out,
+                "no start is reserved for it: none was found for {} before it in its queue, and \
+                 at a time no more are looked at",
+                counted(i64::from(*others), "other")
             ),
             Unreserved::Ends { looked_at, left_out } => write!(
                 out,
@@ -112,6 +122,7 @@ pub(super) fn written(span: Span) -> String {
 mod tests {
     use super::*;
     use crate::explain::view::Change;
+    use crate::model::input::Text;
 
     /// 2026-08-01 14:20 UTC.
     const START: Time = Time(1_785_594_000_000);
@@ -153,7 +164,8 @@ mod tests {
     fn forecasts_name_what_they_take_for_granted() {
         let words = |reserved, ends, last: &[&str], ahead| {
             let last = last.iter().map(|name| (*name).into()).collect();
-            let assumes = Assumptions { ends, last, learned: ends == 9, ahead, passes: false };
+            let (learned, budget_of, passes) = (ends == 9, None, false);
+            let assumes = Assumptions { ends, last, learned, budget_of, ahead, passes };
             Forecast { start: START, reserved, assumes }.to_string()
         };
         let rows = [
@@ -179,6 +191,8 @@ mod tests {
         let limit = |most| Unreserved::Limit { most }.to_string();
         assert!(limit(1).contains("1 is (reservations.maxReserved) kept for others"));
         assert!(limit(16).contains("16 are (reservations.maxReserved) kept for others"));
+        let behind = Unreserved::Behind { others: 4 }.to_string();
+        assert!(behind.contains("none was found for 4 others before it in its queue"));
         let ends = Unreserved::Ends { looked_at: 2_048, left_out: 7 }.to_string();
         assert!(ends.contains("first 2048 ends") && ends.contains("other 7 are not looked at"));
     }
@@ -187,7 +201,7 @@ mod tests {
     fn what_is_taken_for_granted_is_told_by_itself() {
         let words = |ends, last: &[&str], ahead, passes| {
             let last = last.iter().map(|name| (*name).into()).collect();
-            Assumptions { ends, last, learned: false, ahead, passes }.to_string()
+            Assumptions { ends, last, learned: false, budget_of: None, ahead, passes }.to_string()
         };
         let after = "if a/x ends as declared, after 1 other of its queue";
         assert_eq!(words(1, &["a/x"], 1, false), after);
@@ -196,6 +210,26 @@ mod tests {
         assert_eq!(words(0, &[], 2, false), "after 2 others of its queue");
         assert_eq!(words(0, &[], 2, true), "after 2 others of its queue unless it fits before");
         assert_eq!(words(0, &[], 0, true), "");
+    }
+
+    #[test]
+    fn a_start_says_that_it_waits_for_a_budget_to_begin_anew() {
+        let words = |last: &[&str], ahead| {
+            let last: Vec<Text> = last.iter().map(|name| (*name).into()).collect();
+            let (ends, budget_of) = (last.len() as u32, Some("q".into()));
+            let (learned, passes) = (false, false);
+            let assumes = Assumptions { ends, last, learned, budget_of, ahead, passes };
+            Forecast { start: START, reserved: false, assumes }.to_string()
+        };
+        let budget = "once the budget of q begins anew";
+        let rows = [
+            (words(&[], 0), format!(", {budget}")),
+            (words(&[], 1), format!(", {budget}, after 1 other of its queue")),
+            (words(&["a/x"], 0), format!(" if a/x ends as declared, {budget}")),
+        ];
+        for (said, rest) in rows {
+            assert_eq!(said, format!("starts about 2026-08-01 14:20 UTC{rest}"));
+        }
     }
 
     #[test]

@@ -564,6 +564,7 @@ fn remedies_say_what_to_write() {
         workload: "vision/train".into(),
         with: with.iter().map(|name| (*name).into()).collect(),
         at: None,
+        learned: false,
     };
     let mut dated = wait(&["a/b", "a/c", "a/d"]);
     if let Change::WaitFor { at, .. } = &mut dated {
@@ -587,7 +588,7 @@ fn remedies_say_what_to_write() {
         ),
         (Change::FewerPods { pods: 3 }, "start with 3 pods (capstan.sh/min-member: \"3\")"),
         (
-            Change::AllowCapacity { types },
+            Change::AllowCapacity { types, added: 1 },
             "allow on-demand (capstan.sh/capacity-types: spot,on-demand)",
         ),
         (raise, "raise nominalQuota of team-a by 8 GPUs and 16 cpu (flavor a100)"),
