@@ -107,7 +107,9 @@ fn waiting_for_those_that_are_due_first_starts_it() {
 
     let found = remedies(&mut stage, "big");
     let wait = only(&found, |change| matches!(change, Change::WaitFor { .. }));
-    let Change::WaitFor { workload, with, at } = wait.change else { unreachable!() };
+    let Change::WaitFor { workload, with, at, learned: false } = wait.change else {
+        unreachable!()
+    };
     assert_eq!(at, Some(Time(HOUR + 2 * HOUR)), "the later of the two");
     assert_eq!((&*workload, with.as_slice()), ("team/next", &["team/soon".into()][..]));
     assert_eq!(wait.per_hour, Some(MicroUsd(8_000_000)));
@@ -130,6 +132,7 @@ fn what_declares_no_end_is_waited_for_alone_else_together() {
         workload: workload.into(),
         with: with.iter().map(|name| (*name).into()).collect(),
         at: None,
+        learned: false,
     };
     assert_eq!(alone, [wait("team/x", &[]), wait("team/y", &[])]);
     let found = remedies(&mut stage, "both");
