@@ -151,7 +151,7 @@ fn who_is_done_in_this_run_needs_no_place_whenever_it_was_made() {
     let run = |name: &str, made: i64| {
         let mut pods = gang("g", 3, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
         for (index, pod) in pods.iter_mut().enumerate() {
-            let name = text(&format!("{name}{index}"));
+            let name = text(format!("{name}{index}"));
             (pod.uid, pod.name) = (name.clone(), name);
             (pod.created, pod.bound_at) = (at(made + index as i64), Some(at(made + 3)));
         }

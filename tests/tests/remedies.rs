@@ -128,11 +128,9 @@ fn what_declares_no_end_is_waited_for_alone_else_together() {
     submit(&mut stage, gang("both", 2, None, &gpus(8), &in_queue(None)));
 
     let alone: Vec<Change> = remedies(&mut stage, "one").into_iter().map(|r| r.change).collect();
-    let wait = |workload: &str, with: &[&str]| Change::WaitFor {
-        workload: workload.into(),
-        with: with.iter().map(|name| (*name).into()).collect(),
-        at: None,
-        learned: false,
+    let wait = |workload: &str, with: &[&str]| {
+        let with = with.iter().map(|name| (*name).into()).collect();
+        Change::WaitFor { workload: workload.into(), with, at: None, learned: false }
     };
     assert_eq!(alone, [wait("team/x", &[]), wait("team/y", &[])]);
     let found = remedies(&mut stage, "both");
