@@ -16,7 +16,8 @@
 //! Hard: once it is spent, nothing new begins in the queue, nor do gangs that run get members
 //! beyond their minimum, until the next period. What runs goes on, and what was promised the room
 //! of victims begins: work is not lost for a sum that it was admitted under, and what it costs from
-//! then on is shown, as more than all of it. Members that a gang lacks for its minimum are replaced.
+//! then on is shown, as more than all of it. Members that a gang lacks for its minimum are made up
+//! for.
 //! Before it is spent nobody is held for what is left of it, unless a reserved start of the queue
 //! needs that (`cycle/backfill.rs`).
 //!

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
-use crate::model::claim::draw::Together;
+use crate::model::claim::draw::{Drawn, Together};
 use crate::model::claim::{Amounts, keep_around};
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
@@ -206,20 +206,25 @@ impl Txn<'_> {
         victims: &[WorkloadIdx],
         change: impl FnOnce(&mut Self) -> T,
     ) -> T {
+        // What claims draw counts for them no longer, and in the victims' queues for nobody. What
+        // was drawn is put back first, so that nothing ever counts less than nothing.
         let before = together.drawn_with(self.state(), victims);
+        self.count_drawn(before, 1);
         let changed = change(self);
         let after = together.drawn_with(self.state(), victims);
-        // What claims draw counts for them no longer, and in the victims' queues for nobody.
-        for (sign, drawn) in [(1, before), (-1, after)] {
-            for ((node, resource), amount) in drawn.room {
-                self.claim_room(node, resource, sign * amount);
-            }
-            for ((queue, fr), amount) in drawn.quota {
-                self.claim_quota(queue, fr, sign * amount);
-            }
-        }
+        self.count_drawn(after, -1);
         self.check_claims();
         changed
+    }
+
+    /// What claims draw counts for the victims again, or no longer.
+    fn count_drawn(&mut self, drawn: Drawn, sign: i64) {
+        for ((node, resource), amount) in drawn.room {
+            self.claim_room(node, resource, sign * amount);
+        }
+        for ((queue, fr), amount) in drawn.quota {
+            self.claim_quota(queue, fr, sign * amount);
+        }
     }
 
     /// In debug builds compares what claims count in a small state with what they should.
@@ -274,13 +279,12 @@ impl Txn<'_> {
         victims: &[WorkloadIdx],
         change: impl FnOnce(&mut Self) -> T,
     ) -> T {
-        let before = together.quota_drawn_with(self.state(), victims);
+        for ((queue, fr), amount) in together.quota_drawn_with(self.state(), victims) {
+            self.claim_quota(queue, fr, amount);
+        }
         let changed = change(self);
-        let after = together.quota_drawn_with(self.state(), victims);
-        for (sign, drawn) in [(1, before), (-1, after)] {
-            for ((queue, fr), amount) in drawn {
-                self.claim_quota(queue, fr, sign * amount);
-            }
+        for ((queue, fr), amount) in together.quota_drawn_with(self.state(), victims) {
+            self.claim_quota(queue, fr, -amount);
         }
         changed
     }

@@ -112,8 +112,11 @@ fn pod_sets_of_one_name_have_the_levels_of_most_pods_that_ask_for_any() {
     assert_eq!(levels(&objects), [within("rack"), within("rack")]);
     let objects = torch("", &and(ZONE), &and(RACK));
     assert_eq!(levels(&objects), [within("rack"), within("rack")], "three workers, one master");
+    // What the first asks is the gang's wish, and nobody else asks for more.
     let objects = torch("", &and(ZONE), &named(""));
-    assert_eq!(levels(&objects), [within("zone"), within("zone")]);
+    assert_eq!(levels(&objects), [None, None]);
+    let wish = wish(&objects);
+    assert_eq!((wish.required.as_deref(), wish.per_pod_set), (Some("zone"), true));
 }
 
 #[test]
