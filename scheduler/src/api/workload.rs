@@ -149,6 +149,13 @@ pub struct WorkloadStatus {
     /// ClusterQueue whose quota it waits for or holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_queue: Option<String>,
+    /// What it cost until `accruing` says, and in all its runs before, in millionths of a US
+    /// dollar; absent while no price was ever known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accrued_micro_usd: Option<i64>,
+    /// What it costs since then, while it holds anything of which the price is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accruing: Option<Accruing>,
     /// Flavors by pod set and resource.
     pub flavors: BTreeMap<String, BTreeMap<String, String>>,
     /// Nodes of its members, at most 256.
@@ -175,6 +182,16 @@ pub struct WorkloadStatus {
     pub requeue_state: Option<RequeueState>,
     /// QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Finished.
     pub conditions: Vec<Condition>,
+}
+
+/// What work costs from a time on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Accruing {
+    /// From then on.
+    pub since: Time,
+    /// Hourly price of what it holds, in millionths of a US dollar.
+    pub micro_usd_per_hour: i64,
 }
 
 /// Failures so far and when it is tried again.

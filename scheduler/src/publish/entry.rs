@@ -21,7 +21,7 @@ use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
 use super::whose::is_anothers;
-use super::{diff, queues, stopped, workload};
+use super::{accrued, diff, queues, stopped, workload};
 use crate::api::cluster_queue::CohortStatus;
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::workload::Workload;
@@ -299,7 +299,10 @@ fn next_of_workload(
         (_, Next::Do(object)) if place_only && now < at => Next::Do(object),
         (_, Next::Wait(again_at)) if place_only && now < at => Next::Wait(at.min(again_at)),
         (_, Next::Nothing) if place_only && now < at => Next::Wait(at),
-        (changes, _) => Next::Do(Write::Status(changes)),
+        _ => {
+            accrued::reckon(&before, &mut after, &details.view, now);
+            Next::Do(Write::Status(of_status(diff::value(&before), diff::value(&after))))
+        }
     }
 }
 

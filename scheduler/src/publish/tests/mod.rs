@@ -1,5 +1,6 @@
 //! The plan on a fake clock: what is written, when, and what never is.
 
+mod accrued;
 mod anew;
 mod beside;
 mod budgets;
