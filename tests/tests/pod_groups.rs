@@ -144,24 +144,28 @@ fn a_group_of_which_one_was_deleted_did_not_end_well() {
     assert_eq!(failed(&engine), (State::Finished, true));
 }
 
+/// Three members of gang `g`, which needs three, made one after the other from a second on, and
+/// bound three seconds later.
+fn three(name: &str, made: i64) -> Vec<PodFacts> {
+    let at = |seconds: i64| Time(seconds * 1_000);
+    let mut pods = gang("g", 3, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    for (index, pod) in pods.iter_mut().enumerate() {
+        let name = text(&format!("{name}{index}"));
+        (pod.uid, pod.name) = (name.clone(), name);
+        (pod.created, pod.bound_at) = (at(made + index as i64), Some(at(made + 3)));
+    }
+    pods
+}
+
+fn needed(engine: &Engine) -> (State, u32) {
+    let details = engine.details(&text("team"), &text("g")).expect("it is there");
+    (details.view.state, details.needed)
+}
+
 /// A gang that says how many it needs is made pod by pod and begins whole. Names are used again.
 #[test]
 fn who_is_done_in_this_run_needs_no_place_whenever_it_was_made() {
-    let at = |seconds: i64| Time(seconds * 1_000);
-    let run = |name: &str, made: i64| {
-        let mut pods = gang("g", 3, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
-        for (index, pod) in pods.iter_mut().enumerate() {
-            let name = text(format!("{name}{index}"));
-            (pod.uid, pod.name) = (name.clone(), name);
-            (pod.created, pod.bound_at) = (at(made + index as i64), Some(at(made + 3)));
-        }
-        pods
-    };
-    let needed = |engine: &Engine| {
-        let details = engine.details(&text("team"), &text("g")).expect("it is there");
-        (details.view.state, details.needed)
-    };
-    let (one, two) = (run("one-", 0), run("two-", 20));
+    let (one, two) = (three("one-", 0), three("two-", 20));
     let (mut engine, _) = engine(one.iter().map(|pod| bound(pod, "n")));
     engine.step(NOW, vec![done(&one[0], 9)]);
     assert_eq!(needed(&engine), (State::Running, 2), "the first made is the first to end");
@@ -171,6 +175,27 @@ fn who_is_done_in_this_run_needs_no_place_whenever_it_was_made() {
     assert_eq!(needed(&engine), (State::Running, 3));
     engine.step(NOW, vec![done(&two[0], 29)]);
     assert_eq!(needed(&engine), (State::Running, 2), "who ended before is of another run");
+    engine.recount();
+}
+
+/// One that was made in place of another goes on after those beside which it ran.
+#[test]
+fn who_ended_beside_a_replacement_is_done() {
+    let pods = three("g-", 0);
+    let mut other = three("other-", 30).remove(0);
+    let (mut engine, _) = engine(pods.iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, vec![ended(&pods[0], PodPhase::Failed), bound(&other, "n")]);
+    // The one ended after the other had begun, the second one beside the first.
+    engine.step(NOW, vec![done(&pods[1], 40)]);
+    assert_eq!(needed(&engine), (State::Running, 2));
+    engine.step(NOW, vec![done(&pods[2], 20)]);
+    assert_eq!(needed(&engine), (State::Running, 1));
+    engine.recount();
+    // Of one that began after all of them had ended they are another run.
+    other.bound_at = Some(Time(50_000));
+    engine.step(NOW, vec![Input::PodGone(other.uid.clone())]);
+    engine.step(NOW, vec![bound(&other, "n")]);
+    assert_eq!(needed(&engine).1, 3);
     engine.recount();
 }
 

@@ -53,7 +53,9 @@ impl Run<'_> {
 impl ClusterState {
     /// Members of this run of a gang that ended well: they need no place any more. Those that began
     /// before any of who goes on was made belong to an earlier run of the same name, since a gang
-    /// begins whole; in a group that says how many it has, those of runs that are whole.
+    /// begins whole; unless they were still there when one of those began, as where that was made
+    /// in place of another, or when one of this run did. In a group that says how many it has it is
+    /// those of runs that are whole.
     pub(super) fn ended_well(&self, workload: WorkloadIdx) -> Vec<&Pod> {
         if let Some(size) = self.group_size(workload) {
             return self.run_of(workload, size).done;
@@ -61,10 +63,22 @@ impl ClusterState {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let mut ended: Vec<&Pod> =
             members.clone().filter(|pod| pod.phase == PodPhase::Succeeded).collect();
-        if !ended.is_empty() {
-            let first = members.filter(|pod| pod.active()).map(|pod| pod.created).min();
-            ended.retain(|pod| first.is_none_or(|first| begun_at(pod) >= first));
+        if ended.is_empty() {
+            return ended;
         }
+        let active = members.filter(|pod| pod.active());
+        let Some(first) = active.clone().map(|pod| pod.created).min() else { return ended };
+        let going = active.filter(|pod| has_begun(pod));
+        let own = ended.iter().copied().filter(|pod| begun_at(pod) >= first);
+        let Some(mut since) = going.chain(own).map(begun_at).min() else { return Vec::new() };
+        let mut last_first = ended.clone();
+        last_first.sort_by_key(|pod| Reverse(over(pod)));
+        for pod in last_first {
+            if over(pod) > since {
+                since = since.min(begun_at(pod));
+            }
+        }
+        ended.retain(|pod| over(pod) > since);
         ended
     }
 
@@ -288,6 +302,11 @@ fn stands(pod: &Pod) -> bool {
 /// Whether a pod waits for a node, or for what keeps it from one.
 fn waits(pod: &Pod) -> bool {
     pod.counts() && !stands(pod)
+}
+
+/// Whether a pod is bound, or being so.
+fn has_begun(pod: &Pod) -> bool {
+    matches!(pod.binding, Binding::InFlight(_) | Binding::Bound)
 }
 
 /// When a pod began, as far as is known.
