@@ -24,7 +24,8 @@
 //!
 //! Pods that ended count as long as they are there and nobody deletes them. How those ended that
 //! were being deleted is asked for once, when the last is gone. What was said of a group all of
-//! whose pods ended stays. Whatever else a status has is left as it is.
+//! whose pods ended stays while they are deleted one after the other, whoever leads by then.
+//! Whatever else a status has is left as it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -243,6 +244,9 @@ pub fn patch(
     wish: &GroupWish,
     (now, fresh): (Time, bool),
 ) -> Option<Value> {
+    if is_said(&shown.status, wish) {
+        return None;
+    }
     let status = match key.kind {
         Kind::UpstreamGroup => {
             let condition = upstream(&key.version, shown, wish, (now, fresh))?;
@@ -258,6 +262,18 @@ pub fn patch(
         _ => json!({ "uid": &*wish.uid, "resourceVersion": shown.resource_version }),
     };
     Some(json!({ "metadata": meta, "status": status }))
+}
+
+/// Whether a status says already how pods ended, these and maybe others, some of which were deleted
+/// since.
+fn is_said(status: &Value, wish: &GroupWish) -> bool {
+    let Stands::Ended(ends) = &wish.stands else { return false };
+    let count = |key: &str| status[key].as_u64().unwrap_or(0);
+    let is_over = matches!(status["phase"].as_str(), Some("Finished" | "Failed" | "Completed"));
+    is_over
+        && count("running") == u64::from(wish.running)
+        && count("succeeded") >= u64::from(ends.succeeded)
+        && count("failed") >= u64::from(ends.failed)
 }
 
 /// Whether a status that was answered has what a patch said.

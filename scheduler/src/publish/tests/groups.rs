@@ -79,23 +79,28 @@ impl Scene {
         self.api.writes.len()
     }
 
+    /// A member of the group, by its number.
+    fn member(&self, at: usize, phase: &str) -> Object {
+        let name = format!("p-{at}");
+        let mut pod = json!({ "metadata": { "name": name, "namespace": "ns", "uid": name },
+            "spec": { "schedulerName": "capstan", "containers": [{}] },
+            "status": { "phase": phase } });
+        match self.key.kind {
+            Kind::VolcanoGroup => {
+                pod["metadata"]["annotations"] = json!({ "scheduling.k8s.io/group-name": "g" });
+            }
+            _ => {
+                pod["metadata"]["labels"] = json!({ "scheduling.x-k8s.io/pod-group": "g" });
+            }
+        }
+        Object::Pod(serde_json::from_value(pod).expect("a pod"))
+    }
+
     /// Members of the group are seen to have ended so.
     fn ended(&mut self, phases: &[&str]) {
         for (at, phase) in phases.iter().enumerate() {
-            let name = format!("p-{at}");
-            let mut pod = json!({ "metadata": { "name": name, "namespace": "ns", "uid": name },
-                "spec": { "schedulerName": "capstan", "containers": [{}] },
-                "status": { "phase": phase } });
-            match self.key.kind {
-                Kind::VolcanoGroup => {
-                    pod["metadata"]["annotations"] = json!({ "scheduling.k8s.io/group-name": "g" });
-                }
-                _ => {
-                    pod["metadata"]["labels"] = json!({ "scheduling.x-k8s.io/pod-group": "g" });
-                }
-            }
-            let pod = serde_json::from_value(pod).expect("a pod");
-            self.live.take(Seen::Applied(Object::Pod(pod)));
+            let pod = self.member(at, phase);
+            self.live.take(Seen::Applied(pod));
         }
     }
 }
@@ -250,6 +255,29 @@ fn members_that_ended_count_while_others_run_and_once_all_have() {
         scene.plan.gone(at(30_000), &name("g"));
         scene.work(40_000);
         assert_eq!(scene.requests(), before, "{ends:?}");
+    }
+}
+
+#[test]
+fn what_is_said_of_a_group_that_ended_stays_while_its_pods_are_deleted() {
+    for (index, end, badly) in [(1, "Finished", "Failed"), (2, "Completed", "Completed")] {
+        let mut scene = Scene::of(index, json!({ "phase": "Running" }));
+        scene.ended(&["Succeeded", "Succeeded", "Failed", "Succeeded"]);
+        let said = scene.told(0, gang(State::Finished));
+        let counts = (&said["phase"], &said["succeeded"], &said["failed"]);
+        assert_eq!(counts, (&json!(end), &json!(3), &json!(1)));
+        let first = scene.member(0, "Succeeded");
+        scene.live.take(Seen::Deleted(first));
+        assert_eq!(scene.told(20_000, gang(State::Finished)), said);
+        // Another one that leads by then sees no more than that.
+        let mut next = Scene::of(index, said.clone());
+        next.ended(&["Succeeded", "Failed"]);
+        assert_eq!(next.told(0, gang(State::Finished)), said);
+        assert_eq!(next.requests(), 1, "it is read, and not written");
+        // Those of another run are told of.
+        next.told(20_000, runs(3));
+        let again = next.told(40_000, gang(State::Finished));
+        assert_eq!((&again["phase"], &again["succeeded"]), (&json!(badly), &json!(1)));
     }
 }
 
