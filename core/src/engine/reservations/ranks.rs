@@ -197,11 +197,14 @@ impl Engine {
         if tried.contains(&workload) {
             return;
         }
-        let others: BTreeSet<WorkloadIdx> = tried.iter().copied().collect();
-        let next = tried.len() == TRIED_MAX && !has_one;
-        tried.push(workload);
-        let others = others.len() as u32;
-        let why = next.then_some(Unreserved::Behind { others });
+        let mut why = None;
+        // All who wait may be refused in one step: no more of them are listed.
+        if tried.len() == TRIED_MAX {
+            let others: BTreeSet<WorkloadIdx> = tried.iter().copied().collect();
+            let others = others.len() as u32;
+            why = (!has_one).then_some(Unreserved::Behind { others });
+            tried.push(workload);
+        }
         self.note_without(workload, queue, why);
     }
 
