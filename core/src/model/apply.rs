@@ -418,11 +418,8 @@ impl ClusterState {
         if old.is_some_and(edited) {
             self.turns.change();
         }
-        let all = |owner: &OwnerFacts| -> u64 {
-            owner.pod_sets.iter().map(|set| u64::from(set.count)).sum()
-        };
         let same_run = |old: &&Arc<OwnerFacts>| old.incarnation == facts.incarnation;
-        let grows = old.filter(same_run).is_some_and(|old| all(old) < all(&facts));
+        let grows = old.filter(same_run).is_some_and(|old| old.pods() < facts.pods());
         // The run before is the one that a mark is of.
         let present = [facts.incarnation, facts.incarnation.saturating_sub(1)];
         let keys = old.map(|old| old.incarnation).into_iter().chain(present);

@@ -232,8 +232,7 @@ impl ClusterState {
                 self.workloads[workload].kept_until = None;
                 // Somebody suspended it whose pods had come: they come anew.
                 self.came.remove(&owner.uid);
-                let count = owner.pod_sets.iter().map(|set| set.count as usize).sum();
-                self.keep_places(workload, &owner, count, &mut kept);
+                self.keep_places(workload, &owner, owner.pods() as usize, &mut kept);
             }
             Some(owner) if anew.is_some() => {
                 self.workloads[workload].kept_until = anew;
@@ -298,8 +297,7 @@ impl ClusterState {
             let (entry, settles) = (&self.pods[**pod], changes.to_settle.contains_key(*pod));
             entry.place.is_some() || settles || entry.needs_place()
         };
-        let all: u32 = owner.pod_sets.iter().map(|set| set.count).sum();
-        (all as usize).saturating_sub(real.iter().filter(made).count())
+        (owner.pods() as usize).saturating_sub(real.iter().filter(made).count())
     }
 
     /// Gives places up that are kept for pods which will not come: those that are none yet first.

@@ -19,6 +19,7 @@ mod limits;
 mod malformed;
 mod neighbours;
 mod notes;
+mod owners;
 mod prices;
 mod queues;
 mod roles;
@@ -39,6 +40,7 @@ pub use limits::{AboveLimit, Breach, OutOfRange};
 pub use malformed::Malformed;
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
 pub use notes::{BindingNote, EvictionNote, RequeueNote};
+pub use owners::OwnerFacts;
 pub use prices::{CapacityType, Price, PriceSource};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
@@ -536,62 +538,4 @@ pub enum OwnerEnd {
     Failed(Option<Text>),
     /// It is being deleted.
     Deleted,
-}
-
-/// An owner that runs as a gang and can be suspended and resumed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OwnerFacts {
-    /// Unique id; the identity.
-    pub uid: Text,
-    /// `Job`, `JobSet`, ...
-    pub kind: Text,
-    /// Namespace.
-    pub namespace: Text,
-    /// Name, which is the workload's name.
-    pub name: Text,
-    /// Creation time.
-    pub created: Time,
-    /// Its pods name our scheduler, and it has a queue or our own mark.
-    pub ours: bool,
-    /// `spec.suspend`.
-    pub suspended: bool,
-    /// How often we suspended it: the incarnation of its next gang.
-    pub incarnation: u32,
-    /// How its work ended, once it has.
-    pub finished: Option<OwnerEnd>,
-    /// `spec.priority` of its template.
-    pub priority: i32,
-    /// `preemptionPolicy: Never` of its template.
-    pub never_preempts: bool,
-    /// What people asked.
-    pub wishes: Arc<Wishes>,
-    /// Pod sets that its templates make.
-    pub pod_sets: Vec<OwnerPodSet>,
-    /// Members that must run together.
-    pub min_member: u32,
-    /// Members that ended well, as far as it has counted them: [`OwnerFacts::min_member`] is
-    /// without those that nobody stands in for any more.
-    pub ended: u32,
-    /// Members that it has still to bring to a good end, those that run included; `None`: it makes
-    /// no more once one has ended well.
-    pub left: Option<u32>,
-    /// The group that its template names: its pods are members of that, and the owner is no
-    /// gang of its own.
-    pub member_of: Option<GangRef>,
-    /// Set by the patch that resumed it: quota is held although no pod exists yet.
-    pub admitted: Option<BindingNote>,
-    /// Set while a run of it is being stopped by us: the one before [`OwnerFacts::incarnation`].
-    pub eviction: Option<EvictionNote>,
-    /// Set by the patch that suspended it last, if we did.
-    pub requeued: Option<Box<RequeueNote>>,
-    /// Why it is not resumed, whatever else there is.
-    pub held: Option<Held>,
-}
-
-impl OwnerFacts {
-    /// Whether it is suspended where its work is stopped; else its pods are: nobody here would
-    /// resume one whose templates name another scheduler, whatever its pods say.
-    pub fn may_be_suspended(&self) -> bool {
-        self.ours || self.held.is_none()
-    }
 }

@@ -103,8 +103,7 @@ impl ClusterState {
             None if ended.max(owner.ended) > 0 => placed,
             None => u32::MAX,
         };
-        let at_a_time: u32 = owner.pod_sets.iter().map(|set| set.count).sum();
-        entry.min_member.min(at_a_time).min(still).saturating_sub(placed)
+        entry.min_member.min(owner.pods()).min(still).saturating_sub(placed)
     }
 
     /// Whether members that a workload lacks may still come.
