@@ -150,7 +150,7 @@ fn three(name: &str, made: i64) -> Vec<PodFacts> {
     let at = |seconds: i64| Time(seconds * 1_000);
     let mut pods = gang("g", 3, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
     for (index, pod) in pods.iter_mut().enumerate() {
-        let name = text(&format!("{name}{index}"));
+        let name = text(format!("{name}{index}"));
         (pod.uid, pod.name) = (name.clone(), name);
         (pod.created, pod.bound_at) = (at(made + index as i64), Some(at(made + 3)));
     }
