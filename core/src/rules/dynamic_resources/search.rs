@@ -59,8 +59,7 @@ pub(crate) struct Search<'a> {
     devices: &'a Devices,
     reached: Reached<'a>,
     claims: &'a [&'a ClaimSpec],
-    /// All that match, of requests for all devices, by claim, request and option. Of those that
-    /// several may share, the ones with enough left when the search for a pod begins.
+    /// All that match, of requests for all devices, by claim, request and option.
     all: Vec<(Asked, Vec<DeviceAt>)>,
     /// Which of the devices that are reached match an option, as far as it was looked up.
     known: Vec<(Asked, Vec<Option<bool>>)>,
@@ -110,9 +109,7 @@ impl<'a> Search<'a> {
     pub fn next(&mut self) -> Result<&[Pick], Stop> {
         (self.own, self.furthest) = (self.picks.len(), (0, 0));
         (self.tries, self.looks) = (0, 0);
-        // What "all" is may be less with what earlier pods took.
-        if self.own == 0 || !self.all.is_empty() {
-            self.all.clear();
+        if self.own == 0 {
             self.prepare()?;
         }
         match self.claim(0)? {
@@ -197,8 +194,7 @@ impl<'a> Search<'a> {
         Err(Stop::Broken(claim, problem.into()))
     }
 
-    /// All devices that match, free or not; those that are shared only with enough left, as
-    /// kube-scheduler has it.
+    /// All devices that match, free or not: where one is used up, kube-scheduler refuses the node.
     fn all_of(&self, claim: usize, ask: &DeviceAsk) -> Result<Vec<DeviceAt>, Stop> {
         if let Some((pool, invalid)) = self.reached.unusable {
             let why = match invalid {
@@ -210,8 +206,11 @@ impl<'a> Search<'a> {
         }
         let mut all = Vec::new();
         for &at in &self.reached.devices {
-            if self.matches(claim, ask, at)? && self.fits(at, ask).is_some() {
-                all.push(at);
+            if self.matches(claim, ask, at)? {
+                let facts = self.devices.pools().device(at).facts();
+                if capacity::taken(facts, &ask.capacity).is_some() {
+                    all.push(at);
+                }
             }
         }
         Ok(all)

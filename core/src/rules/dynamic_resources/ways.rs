@@ -248,8 +248,7 @@ pub(crate) fn are_choosy(devices: &Devices, shape: &PodShape) -> bool {
 
 /// Whether others that come with a pod, and get devices first, may open nodes for it. What stops a
 /// search is a device on which a selector fails, or one of "all" that a constraint keeps out: none
-/// of either is looked at once somebody has it, or has what came before. One that is shared is none
-/// of "all" once others have used it up. And a claim that is
+/// of either is looked at once somebody has it, or has what came before. And a claim that is
 /// `shared` asks nothing more of a node that can use what it got: where it is for all devices, that
 /// may be a node where it could not have got them.
 pub(crate) fn may_be_opened(
@@ -264,7 +263,7 @@ pub(crate) fn may_be_opened(
     let all = |spec: &ClaimSpec| any(spec, |_, ask| ask.count == DeviceCount::All);
     let stopped = |spec: &ClaimSpec| {
         any(spec, |devices, ask| devices.fails(&ask.query))
-            || (!spec.constraints.is_empty() || devices.pools().any_shared()) && all(spec)
+            || !spec.constraints.is_empty() && all(spec)
     };
     shape.claims.iter().any(|claim| match claim {
         PodClaim::Own { spec, .. } => stopped(spec),
