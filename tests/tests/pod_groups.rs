@@ -3,10 +3,10 @@
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{GangKey, GangSource, Held, Input, PodFacts, PodPhase};
+use capstan_core::model::input::{GangKey, GangSource, Held, Input, OwnerFacts, PodFacts, PodPhase};
 use capstan_core::plan::{Action, Effect, State, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, gang, in_queue, pod, shape, text};
+use capstan_tests::facts::{GPU, gang, in_queue, job, pod, shape, text};
 use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -196,6 +196,93 @@ fn who_ended_beside_a_replacement_is_done() {
     engine.step(NOW, vec![Input::PodGone(other.uid.clone())]);
     engine.step(NOW, vec![bound(&other, "n")]);
     assert_eq!(needed(&engine).1, 3);
+    engine.recount();
+}
+
+/// The Job that makes members of gang `g`: others in place of so many that end well, and so many
+/// did as far as it has counted them.
+fn maker(replaces: u32, ended: u32) -> Input {
+    let made = job("j", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let member_of = Some(three("g-", 0).remove(0).gang);
+    Input::Owner(OwnerFacts { suspended: false, member_of, replaces, ended, ..made })
+}
+
+/// Members that it makes, of which two must run together: the others each ten seconds later than
+/// the one before, and bound three seconds after that.
+fn of_job(pods: usize) -> Vec<PodFacts> {
+    let mut made = gang("g", pods as u32, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    for (at, pod) in made.iter_mut().enumerate() {
+        let seconds = at.saturating_sub(1) as i64 * 10;
+        pod.created = Time(seconds * 1_000);
+        pod.bound_at = Some(Time((seconds + 3) * 1_000));
+        pod.of_job = Some(text("job-j"));
+    }
+    made
+}
+
+/// It brings four to a good end, two at a time.
+#[test]
+fn those_in_whose_place_a_job_makes_others_are_not_done() {
+    let pods = of_job(4);
+    let (mut engine, _) = engine([maker(2, 0), bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    engine.step(NOW, vec![done(&pods[0], 9)]);
+    assert_eq!((needed(&engine).1, used(&engine)), (2, 2), "quota is kept for the next");
+    engine.step(NOW, vec![bound(&pods[2], "n")]);
+    engine.step(NOW, vec![done(&pods[1], 19), bound(&pods[3], "n")]);
+    assert_eq!(needed(&engine), (State::Running, 2));
+    // The Job has not counted it yet.
+    engine.step(NOW, vec![done(&pods[2], 40)]);
+    assert_eq!((needed(&engine), used(&engine)), ((State::Running, 1), 1));
+    // The first are deleted, and known by its count alone.
+    let gone = |pod: &PodFacts| Input::PodGone(pod.uid.clone());
+    engine.step(NOW, vec![gone(&pods[0]), gone(&pods[1])]);
+    assert_eq!(needed(&engine).1, 2);
+    engine.step(NOW, vec![maker(2, 3)]);
+    assert_eq!(needed(&engine), (State::Running, 1));
+    engine.recount();
+}
+
+/// One of two is done; the other was preempted, and is made again after that had ended.
+#[test]
+fn what_a_job_has_done_is_done_however_often_it_is_stopped() {
+    for by_job in [true, false] {
+        let mut pods = of_job(3);
+        pods[2].bound_at = None;
+        if !by_job {
+            pods.iter_mut().for_each(|pod| pod.of_job = None);
+        }
+        let (mut engine, _) = engine([maker(0, 0), bound(&pods[0], "n"), bound(&pods[1], "n")]);
+        engine.step(NOW, vec![done(&pods[0], 5)]);
+        engine.step(NOW, vec![Input::PodGone(pods[1].uid.clone())]);
+        let output = engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
+        let want: &[&str] = if by_job { &["g-2"] } else { &[] };
+        assert_eq!(names(&output), want, "by a Job: {by_job}");
+        engine.recount();
+    }
+}
+
+#[test]
+fn what_a_job_made_again_and_ended_well_did_not_fail() {
+    let pods = of_job(3);
+    let failed =
+        |engine: &Engine| engine.details(&text("team"), &text("g")).expect("it is there").failed;
+    let (mut engine, _) = engine([maker(0, 0), bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    engine.step(NOW, vec![ended(&pods[0], PodPhase::Failed), bound(&pods[2], "n")]);
+    engine.step(NOW, vec![done(&pods[1], 40)]);
+    assert!(failed(&engine), "one of two ended well");
+    engine.step(NOW, vec![done(&pods[2], 40)]);
+    assert_eq!((view(&engine, "g").state, failed(&engine)), (State::Finished, false));
+}
+
+#[test]
+fn whoever_a_job_makes_in_place_of_one_that_ended_is_not_too_many() {
+    let mut pods = members(3, 2);
+    pods.iter_mut().for_each(|pod| pod.of_job = Some(text("job-j")));
+    let (mut engine, _) = engine([maker(4, 0), bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    let output = engine.step(NOW, vec![done(&pods[0], 9), Input::Pod(pods[2].clone())]);
+    assert_eq!(names(&output), ["g-2"]);
+    engine.step(NOW, vec![bound(&pods[2], "n")]);
+    assert_eq!(view(&engine, "g").reason, None);
     engine.recount();
 }
 

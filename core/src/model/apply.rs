@@ -240,7 +240,7 @@ impl ClusterState {
         pod.terminating = facts.terminating;
         (pod.gated, pod.rank) = (facts.gated, facts.rank);
         pod.bound_at = facts.bound_at.or(pod.bound_at);
-        let rare = Rare { named_node, ended_at: facts.ended_at };
+        let rare = Rare { named_node, ended_at: facts.ended_at, of_job: facts.of_job };
         pod.rare = (rare != Rare::default()).then(|| Box::new(rare));
         pod.priority = facts.priority;
         (pod.never_preempts, pod.stays) = (facts.never_preempts, facts.stays);
@@ -420,6 +420,9 @@ impl ClusterState {
         }
         let same_run = |old: &&Arc<OwnerFacts>| old.incarnation == facts.incarnation;
         let grows = old.filter(same_run).is_some_and(|old| old.pods() < facts.pods());
+        let counts = |owner: &OwnerFacts| (owner.ended, owner.replaces, owner.finished.clone());
+        let counted = old.is_some_and(|old| counts(old) == counts(&facts));
+        let group = facts.member_of.as_ref().filter(|_| !counted).map(|gang| gang.key.clone());
         // The run before is the one that a mark is of.
         let present = [facts.incarnation, facts.incarnation.saturating_sub(1)];
         let keys = old.map(|old| old.incarnation).into_iter().chain(present);
@@ -439,6 +442,11 @@ impl ClusterState {
                     self.keep_for_fewer_no_more(workload, changes);
                 }
             }
+        }
+        // Which of its pods that ended it makes others for is asked where they are members.
+        let group = group.map(|key| WorkloadId { namespace, key });
+        if let Some(workload) = group.and_then(|id| self.workload_by_id.get(&id)) {
+            changes.dirty.insert(*workload);
         }
     }
 

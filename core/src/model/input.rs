@@ -374,6 +374,8 @@ pub struct PodFacts {
     pub stays: Option<Stays>,
     /// The gang it belongs to; a lone pod is a gang of one.
     pub gang: GangRef,
+    /// The Job that made it, by uid, where its gang is no owner's: others may make members of that.
+    pub of_job: Option<Text>,
     /// What people asked for the workload (queue, topology, times).
     pub wishes: Arc<Wishes>,
     /// What we wrote on it when we bound it.

@@ -175,6 +175,7 @@ mod tests {
                 unknown_owner: None,
                 held: None,
             },
+            of_job: None,
             wishes: Arc::new(Wishes::default()),
             binding: None,
             eviction: None,

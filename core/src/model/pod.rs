@@ -81,6 +81,8 @@ pub struct Rare {
     pub named_node: Option<Text>,
     /// When it ended, if it has and the API shows that.
     pub ended_at: Option<Time>,
+    /// The Job that made it, by uid, where its gang is no owner's.
+    pub of_job: Option<Text>,
 }
 
 /// What a pod has to do with places that are kept for pods of its resumed owner.
@@ -142,6 +144,11 @@ impl Pod {
     /// When it ended, if it has and the API shows that.
     pub fn ended_at(&self) -> Option<Time> {
         self.rare.as_ref()?.ended_at
+    }
+
+    /// The Job that made it, by uid, where its gang is no owner's.
+    pub fn of_job(&self) -> Option<&Text> {
+        self.rare.as_ref()?.of_job.as_ref()
     }
 
     /// Its role in its gang, where it has one with a name.

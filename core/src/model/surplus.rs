@@ -14,10 +14,16 @@
 //! that ended well being one of them, and by the time. Who was made before a run was over was too
 //! many in that one, and does not begin another.
 //!
+//! In gangs that say no number runs are told apart by times alone. One that is made in place of
+//! another that failed, after all others of its gang ended well, looks as the first pod of another
+//! run does, which must not start by itself: it waits, unless the Job that made it has members that
+//! ended. Those are done, since a Job does its work once, however often it is stopped. Of those of
+//! its pods that ended well it makes others in place of the first: the last alone are done.
+//!
 //! Restart: from facts alone. Where nothing says when a pod ended it did so as soon as it began.
 //!
-//! Cost: groups that say no number nothing; others a look at each member, and putting those in
-//! order that ended.
+//! Cost: groups that say no number nothing but for Jobs in them; others a look at each member, and
+//! putting those in order that ended.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +32,7 @@ use capstan_topology::RequestIdx;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{GangKey, GangSource, Held, PodPhase, Text};
+use crate::model::input::{GangKey, GangSource, Held, OwnerEnd, PodPhase, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::time::{Span, Time};
@@ -54,22 +60,23 @@ impl ClusterState {
     /// Members of this run of a gang that ended well: they need no place any more. Those that began
     /// before any of who goes on was made belong to an earlier run of the same name, since a gang
     /// begins whole; unless they were still there when one of those began, as where that was made
-    /// in place of another, or when one of this run did. In a group that says how many it has it is
-    /// those of runs that are whole.
+    /// in place of another, or when one of this run did, or their Job has members that go on. In a
+    /// group that says how many it has it is those of runs that are whole.
     pub(super) fn ended_well(&self, workload: WorkloadIdx) -> Vec<&Pod> {
         if let Some(size) = self.group_size(workload) {
             return self.run_of(workload, size).done;
         }
-        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
-        let mut ended: Vec<&Pod> =
-            members.clone().filter(|pod| pod.phase == PodPhase::Succeeded).collect();
+        let mut ended = self.ended_for_good(workload);
         if ended.is_empty() {
             return ended;
         }
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let active = members.filter(|pod| pod.active());
         let Some(first) = active.clone().map(|pod| pod.created).min() else { return ended };
+        let jobs: BTreeSet<&Text> = active.clone().filter_map(Pod::of_job).collect();
         let going = active.filter(|pod| has_begun(pod));
-        let own = ended.iter().copied().filter(|pod| begun_at(pod) >= first);
+        let goes_on = |pod: &Pod| pod.of_job().is_some_and(|job| jobs.contains(job));
+        let own = ended.iter().copied().filter(|pod| begun_at(pod) >= first || goes_on(pod));
         let Some(mut since) = going.chain(own).map(begun_at).min() else { return Vec::new() };
         let mut last_first = ended.clone();
         last_first.sort_by_key(|pod| Reverse(over(pod)));
@@ -79,6 +86,37 @@ impl ClusterState {
             }
         }
         ended.retain(|pod| over(pod) > since);
+        ended
+    }
+
+    /// Members that ended well, but for those in whose place their Job makes others: the first of
+    /// its pods, of whom some may be deleted by now.
+    fn ended_for_good(&self, workload: WorkloadIdx) -> Vec<&Pod> {
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let ended = members.filter(|pod| pod.phase == PodPhase::Succeeded);
+        let mut ended: Vec<&Pod> = ended.collect();
+        let mut seen: BTreeMap<&Text, u32> = BTreeMap::new();
+        for job in ended.iter().copied().filter_map(Pod::of_job) {
+            *seen.entry(job).or_default() += 1;
+        }
+        let mut replaced: BTreeMap<&Text, u32> = BTreeMap::new();
+        for (uid, seen) in seen {
+            let Some(job) = self.owners.get(uid) else { continue };
+            let deleted = job.ended.saturating_sub(seen);
+            replaced.insert(uid, job.replaces.saturating_sub(deleted));
+        }
+        replaced.retain(|_, left| *left > 0);
+        if replaced.is_empty() {
+            return ended;
+        }
+        ended.sort_by(|a, b| over(a).cmp(&over(b)).then_with(|| a.made(b)));
+        ended.retain(|pod| match pod.of_job().and_then(|job| replaced.get_mut(job)) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                false
+            }
+            _ => true,
+        });
         ended
     }
 
@@ -97,8 +135,7 @@ impl ClusterState {
     fn run_of(&self, workload: WorkloadIdx, size: u32) -> Run<'_> {
         let (entry, size) = (&self.workloads[workload], size as usize);
         let members = || entry.members.iter().map(|pod| &self.pods[*pod]);
-        let ended_well = members().filter(|pod| pod.phase == PodPhase::Succeeded);
-        let mut done: Vec<&Pod> = ended_well.collect();
+        let mut done = self.ended_for_good(workload);
         if done.len() < size {
             return Run { since: None, done };
         }
@@ -241,14 +278,19 @@ impl ClusterState {
     /// Whether a member ended badly, as far as it is still shown, or none goes on, and fewer ended
     /// well all the same than the group says that it has, or must run together. A name that no
     /// object stands behind may be used again: who ended well in another run makes up for nobody.
+    /// What a Job lost it makes again: that is made good once enough ended well, or all of it did.
     pub(crate) fn failed(&self, workload: WorkloadIdx) -> bool {
         let entry = &self.workloads[workload];
         let members = || entry.members.iter().map(|pod| &self.pods[*pod]);
-        let failed = members().any(|pod| pod.phase == PodPhase::Failed);
         let over = !members().any(Pod::counts);
         let least = || members().filter_map(|pod| pod.gang.min_member).max();
         let size = self.group_size(workload).or_else(least);
         let lacks = size.map(|size| self.done(workload) < size);
+        let made_good = |pod: &Pod| {
+            let job = pod.of_job().and_then(|job| self.owners.get(job));
+            job.is_some_and(|job| lacks == Some(false) || job.finished == Some(OwnerEnd::Succeeded))
+        };
+        let failed = members().any(|pod| pod.phase == PodPhase::Failed && !made_good(pod));
         match entry.source {
             GangSource::CapstanGang => failed || over && lacks == Some(true),
             _ => (failed || over) && lacks.unwrap_or(failed),

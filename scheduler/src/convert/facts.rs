@@ -155,6 +155,7 @@ impl Facts<'_> {
             min_member,
             ended: job.succeeded,
             left: job.left,
+            replaces: job.replaces,
             member_of: group,
             admitted: job.admitted.clone(),
             eviction: job.eviction.clone(),
@@ -207,9 +208,8 @@ impl Facts<'_> {
         let (pod_sets, priority, never_preempts) = self.roles(&gang, of, (&chain, &mut asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
-        let queued = wishes.queue.is_some() || owner.marked;
+        let (suspended, queued) = (owner.says.suspended, wishes.queue.is_some() || owner.marked);
         wishes.ignored = ignored;
-        let suspended = owner.says.suspended;
         Some(OwnerFacts {
             uid: owner.uid.clone(),
             kind: self.shared.texts.text(owner.kind.row().name),
@@ -227,6 +227,7 @@ impl Facts<'_> {
             min_member: min_member.max(1),
             ended: gang.ended(directory).saturating_add(submitted),
             left: Some(count.saturating_sub(over)),
+            replaces: 0,
             member_of,
             admitted: owner.admitted.clone(),
             eviction: owner.eviction.clone(),
@@ -302,13 +303,10 @@ impl Facts<'_> {
         let (priority, never_preempts) = self.rank(&pod.ranked);
         let group = gangs::groups::of(&pod.marks, &pod.namespace, self.directory);
         let of_group = group.and_then(|group| self.rank_of_group(group));
-        let job = above.first().and_then(|owner| match owner {
-            Owner::Job(job) => Some(gangs::job::Run {
-                job,
-                incarnation: job.incarnation_of(pod.terminating, pod.created),
-                in_queue: self.in_queue(&asked.wishes, &pod.namespace),
-            }),
-            _ => None,
+        let job = above.first().and_then(|owner| owner.job()).map(|job| gangs::job::Run {
+            job,
+            incarnation: job.incarnation_of(pod.terminating, pod.created),
+            in_queue: self.in_queue(&asked.wishes, &pod.namespace),
         });
         let member = Member {
             namespace: &pod.namespace,
@@ -353,6 +351,7 @@ impl Facts<'_> {
             ended_at: pod.ended_at(),
             priority: of_group.unwrap_or(priority),
             never_preempts,
+            of_job: gangs::job::maker(&gang, member.job),
             gang: gangs::single::as_it_leaves(pod, gang),
             wishes: self.shared.wishes.of(wishes),
             binding: pod.binding.clone(),

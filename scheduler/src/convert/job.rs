@@ -63,6 +63,8 @@ pub struct JobDraft {
     pub failed: u32,
     /// Successes that are missing; `None`: it makes no more pods once one has ended well.
     pub left: Option<u32>,
+    /// In place of how many pods that end well it makes others.
+    pub replaces: u32,
     /// Every index runs at the same time.
     pub parallel_by_index: bool,
     /// Shape of its pods, without the capacity types that an owner may add.
@@ -129,6 +131,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         succeeded: u32::try_from(status.succeeded).unwrap_or(0),
         failed: failed(job),
         left: left(job),
+        replaces: replaces(job),
         parallel_by_index: spec.completion_mode.as_deref() == Some("Indexed")
             && spec.completions.is_some()
             && spec.completions == Some(spec.parallelism.unwrap_or(1)),
@@ -189,8 +192,18 @@ fn refuse(job: &Job) -> Result<(), Vec<Refusal>> {
 
 /// Pods at a time: parallelism, but never more than successes are missing.
 fn count(job: &Job) -> u32 {
-    let parallelism = u32::try_from(job.spec.parallelism.unwrap_or(1)).unwrap_or(0);
-    parallelism.min(left(job).unwrap_or(u32::MAX))
+    parallelism(job).min(left(job).unwrap_or(u32::MAX))
+}
+
+fn parallelism(job: &Job) -> u32 {
+    u32::try_from(job.spec.parallelism.unwrap_or(1)).unwrap_or(0)
+}
+
+/// In place of how many pods that end well it makes others: as many as it is to bring to a good end
+/// beyond those of one time, and no others; none where one success is enough.
+fn replaces(job: &Job) -> u32 {
+    let completions = u32::try_from(job.spec.completions.unwrap_or(0)).unwrap_or(0);
+    completions.saturating_sub(failed(job)).saturating_sub(parallelism(job))
 }
 
 /// Successes that are missing and may still come: not those of indexes that failed for good.
@@ -312,6 +325,25 @@ mod tests {
             let job = read(spec.clone(), status, json!({}));
             assert_eq!((job.count, job.left), (want, Some(want)), "{failed}");
         }
+    }
+
+    #[test]
+    fn a_job_makes_others_in_place_of_those_that_end_before_its_last() {
+        for (parallelism, completions, succeeded, want) in [
+            (json!(2), json!(5), 0, 3),
+            (json!(2), json!(5), 4, 3),
+            (json!(2), json!(2), 1, 0),
+            (json!(5), json!(2), 0, 0),
+            (json!(2), json!(null), 1, 0),
+            (json!(null), json!(3), 0, 2),
+        ] {
+            let spec = json!({ "parallelism": parallelism, "completions": completions });
+            let job = read(spec, json!({ "succeeded": succeeded }), json!({}));
+            assert_eq!(job.replaces, want);
+        }
+        let spec = json!({ "parallelism": 2, "completions": 5, "completionMode": "Indexed" });
+        let job = read(spec, json!({ "failedIndexes": "1,3" }), json!({}));
+        assert_eq!(job.replaces, 1, "those that failed for good end nothing well");
     }
 
     #[test]

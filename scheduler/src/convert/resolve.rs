@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Input;
-use capstan_core::model::input::{Labels, OwnerFacts, PodFacts, Text};
+use capstan_core::model::input::{Labels, OwnerFacts, PodFacts, PodPhase, Text};
 use capstan_core::time::Time;
 
 use super::directory::{Directory, Owner};
@@ -31,23 +31,30 @@ pub struct Resolved {
 }
 
 /// Facts for who plays owners' controllers: these make the pods that are missing, and a pod that an
-/// operator put into a group is none of those, though it is no member of its owner's gang.
+/// operator put into a group is none of those, though it is no member of its owner's gang. What is
+/// played are the pods of one time: in place of those that end then no others are made.
 pub fn to_be_played(mut inputs: Vec<Input>, made_by: &BTreeMap<Text, Text>) -> Vec<Input> {
-    if made_by.is_empty() {
-        return inputs;
-    }
     let mut made: BTreeMap<&Text, Vec<PodFacts>> = BTreeMap::new();
+    let mut ended: BTreeMap<Text, u32> = BTreeMap::new();
     for input in &inputs {
         if let Input::Pod(pod) = input
             && let Some(owner) = made_by.get(&pod.uid)
         {
             made.entry(owner).or_default().push(pod.clone());
+            let job = pod.of_job.as_ref().filter(|_| pod.phase == PodPhase::Succeeded);
+            job.into_iter().for_each(|job| *ended.entry(job.clone()).or_default() += 1);
         }
     }
     for input in &mut inputs {
         if let Input::Owner(owner) = input {
             let pods = made.get(&owner.uid);
             pods.into_iter().flatten().for_each(|pod| count_in(owner, pod));
+            if owner.member_of.is_some() {
+                let seen = ended.get(&owner.uid).copied().unwrap_or(0);
+                let deleted = owner.ended.saturating_sub(seen);
+                owner.replaces = owner.replaces.saturating_sub(deleted).min(seen);
+                owner.ended = seen;
+            }
         }
     }
     inputs

@@ -331,6 +331,24 @@ fn a_job_whose_template_names_a_gang_is_a_member_of_it() {
     assert_eq!((&*group.name, group.source), ("g", GangSource::CapstanGang));
 }
 
+/// What is played of a Job are the pods that it makes at one time.
+#[test]
+fn a_member_of_a_named_gang_says_which_job_made_it() {
+    let text = |of: &str, marks: &str| {
+        let text = JOB.replace("completions: 4", "completions: 9").replace("name: j-0,", of);
+        text.replace("LABELS", "").replace("MODE", "").replace("MARKS", marks)
+    };
+    let named = text("name: j-0, labels: {capstan.sh/gang: g},", "labels: {capstan.sh/gang: g}");
+    let mut objects = yaml(&named);
+    let made = owner(&objects);
+    assert_eq!(pod(&objects, "j-0").of_job.as_ref(), Some(&made.uid));
+    assert_eq!(made.replaces, 5);
+    objects.inputs = objects.to_be_played();
+    assert_eq!(owner(&objects).replaces, 0);
+    let alone = yaml(&text("name: j-0,", ""));
+    assert_eq!(pod(&alone, "j-0").of_job, None);
+}
+
 #[test]
 fn namespaces_exist_once_somebody_names_them() {
     let text = format!(

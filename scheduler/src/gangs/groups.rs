@@ -16,7 +16,7 @@ use crate::convert::group::GroupDraft;
 use crate::convert::marks::Marks;
 
 /// Owners that make another pod for one that is deleted, and think nothing of it.
-const REPLACE: [&str; 3] = ["ReplicaSet", "ReplicationController", "StatefulSet"];
+pub(super) const REPLACE: [&str; 3] = ["ReplicaSet", "ReplicationController", "StatefulSet"];
 
 /// Keys that name a group, and no part in it.
 const NAMES: [&str; 3] = [keys::PLUGINS_GROUP, keys::VOLCANO_GROUP, keys::VOLCANO_GROUP_OWN];

@@ -50,6 +50,12 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     Some(gang(&uid, 0, &owner.name, count(member.chain, keys::MIN_MEMBER, ignored)))
 }
 
+/// The Job that made a member of a gang that is no owner's, by uid.
+pub fn maker(gang: &GangRef, run: Option<Run<'_>>) -> Option<Text> {
+    let of_group = matches!(gang.key, GangKey::Group(..));
+    run.filter(|_| of_group).map(|run| run.job.uid.clone())
+}
+
 /// Members of a Job that must run together.
 pub fn min_member(
     job: &JobDraft,

@@ -33,7 +33,7 @@ use crate::api::no_equal::MULTIKUEUE;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::Says;
 use crate::convert::job::JobDraft;
-use crate::convert::marks::{Marks, OwnerName, owner_group};
+use crate::convert::marks::{Marks, OwnerName};
 use crate::convert::pod::PodDraft;
 use crate::convert::sharing::Shared;
 use crate::convert::{Refusal, note};
@@ -167,12 +167,12 @@ pub fn counts_in_its_gang(pod: &PodDraft) -> bool {
 }
 
 /// Whether a pod that ended is still a member of the gang that it names itself: its share of the
-/// work is done, or it failed. An owner that is read says so of its pods, and may make others in
-/// their stead; of a PodGroup none says it.
+/// work is done, or it failed. Whoever made it says nothing of that gang; a Job says in place of
+/// how many it makes others, and who serves is made again whatever its end.
 pub fn counts_ended(marks: &Marks, namespace: &Text, owner: Option<&OwnerName>) -> bool {
-    let owned = owner.is_some_and(|owner| owner_group(&owner.kind).is_some());
+    let replaced = owner.is_some_and(|owner| groups::REPLACE.contains(&&*owner.kind));
     let named = || named_in(&[marks], namespace);
-    groups::named_by(marks, namespace).is_some() || !owned && named().is_some()
+    groups::named_by(marks, namespace).is_some() || !replaced && named().is_some()
 }
 
 /// The gang that the pods of an owner will name, or it or an owner of its for them.

@@ -1,8 +1,9 @@
 //! Pods, and which of those that ended are there still.
 //!
 //! Problem: a cluster keeps pods that ended, by default 12,500 of them, and they hold nothing. An
-//! owner says itself how much of its work is done; of a gang of plain pods, or of a PodGroup, only
-//! those that ended tell it: without them what goes on would seem to have lost a part.
+//! owner whose pods are a gang says itself how much of its work is done; of a gang that pods name,
+//! whoever made them, only those that ended tell it: without them what goes on would seem to have
+//! lost a part.
 //!
 //! Decides that a pod is gone once it has ended, but for one of ours that counts in the gang which
 //! it names itself ([`gangs::counts_ended`]). That one goes with its object, and when it is being

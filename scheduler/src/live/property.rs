@@ -313,17 +313,17 @@ impl World {
 }
 
 /// Whether an object is a pod that ended and counts nowhere: it is none of ours that names a
-/// PodGroup, nor one that names another gang and was made by nobody of whom anything is read.
+/// PodGroup, nor one that names another gang and was not made by what makes it again in any case.
 fn is_over(object: &Value) -> bool {
     let (meta, spec) = (&object["metadata"], &object["spec"]);
     let labels = &meta["labels"];
     let in_group = labels["scheduling.x-k8s.io/pod-group"].is_string()
         || meta["annotations"]["scheduling.k8s.io/group-name"].is_string();
     let owner = &meta["ownerReferences"][0];
-    let alone = !owner.is_object() || owner["apiVersion"] == "x/v1";
+    let replaced = owner["kind"] == "ReplicaSet" && owner["apiVersion"] != "x/v1";
     let counts = spec["schedulerName"] == "capstan"
         && meta["deletionTimestamp"].is_null()
-        && (in_group || alone && labels["capstan.sh/gang"].is_string());
+        && (in_group || !replaced && labels["capstan.sh/gang"].is_string());
     object["kind"] == "Pod" && object["status"]["phase"] == "Failed" && !counts
 }
 

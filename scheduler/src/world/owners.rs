@@ -185,6 +185,13 @@ fn spread(owner: &OwnerFacts, have: &mut [u32]) {
     }
 }
 
+/// The Job that this owner is, by uid, where its pods are in a gang that is no owner's.
+fn member_by_job(owner: &OwnerFacts) -> Option<Text> {
+    let key = &owner.member_of.as_ref()?.key;
+    let of_group = &*owner.kind == "Job" && matches!(key, GangKey::Group(..));
+    of_group.then(|| owner.uid.clone())
+}
+
 /// A new member of the owner's present incarnation.
 fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts {
     let plain = format!("pod/{}", named(&owner.namespace, &name));
@@ -227,6 +234,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
             unknown_owner: None,
             held: None,
         }),
+        of_job: member_by_job(owner),
         wishes: owner.wishes.clone(),
         binding: None,
         eviction: None,

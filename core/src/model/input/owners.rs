@@ -44,6 +44,9 @@ pub struct OwnerFacts {
     /// Members that it has still to bring to a good end, those that run included; `None`: it makes
     /// no more once one has ended well.
     pub left: Option<u32>,
+    /// In place of how many of its pods that end well it makes others, over all its life: those
+    /// that end after them are the last of their kind.
+    pub replaces: u32,
     /// The group that its template names: its pods are members of that, and the owner is no
     /// gang of its own.
     pub member_of: Option<GangRef>,

@@ -104,16 +104,27 @@ fn who_ended_while_it_was_marked_is_stopped_by_nobody() {
 }
 
 #[test]
-fn what_owners_say_of_their_pods_counts_but_in_a_pod_group() {
+fn members_that_ended_stay_whoever_made_them_but_what_is_made_again_in_any_case() {
     for (at, (which, says)) in gangs().into_iter().enumerate() {
         let mut live = synced(&Config::default());
         live.take(Seen::Applied(job(job_value("j", "j1"))));
         let runs = of_job(member("p", &says, "Running"));
         let inputs = after(&mut live, runs, of_job(member("p", &says, "Succeeded")));
+        let facts = the_pod(&inputs);
+        let seen = (facts.phase, facts.of_job.as_deref());
+        assert_eq!(seen, (PodPhase::Succeeded, Some("j1")), "{which}");
+
+        let mut live = synced(&Config::default());
+        let serves = |phase| owned(member("p", &says, phase), "ReplicaSet", "r", "r1");
+        let inputs = after(&mut live, serves("Running"), serves("Succeeded"));
         let stays = !pods(&inputs).is_empty();
         assert_eq!(stays, at < 3, "{which}: {inputs:?}");
         assert_eq!(inputs.contains(&gone("p")), !stays, "{which}");
     }
+    // The Job says itself of its own gang how much of it is done.
+    let mut live = synced(&Config::default());
+    let own = |phase| of_job(member("p", &json!({}), phase));
+    assert_eq!(after(&mut live, own("Running"), own("Succeeded"))[0], gone("p"));
     // Of one that is not read nothing is known.
     let (_, says) = &gangs()[3];
     let flow = |phase| owned(member("p", says, phase), "Workflow", "w", "w1");
@@ -140,6 +151,17 @@ fn pods_of_their_own_and_those_of_others_are_gone_once_they_ended() {
     }
     assert_eq!(live.count(Kind::Pod), 0, "nothing is kept");
     assert!(live.directory.cast.is_empty());
+}
+
+/// Whichever of them is seen first, as after a restart.
+#[test]
+fn a_job_is_known_to_its_members_that_ended_once_it_is_seen() {
+    let (_, says) = &gangs()[3];
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(pod(of_job(member("p", says, "Succeeded")))));
+    assert_eq!(the_pod(&told(&mut live)).of_job, None);
+    live.take(Seen::Applied(job(job_value("j", "j1"))));
+    assert_eq!(the_pod(&told(&mut live)).of_job.as_deref(), Some("j1"));
 }
 
 /// A list names all of them, in whichever order pods under one name came and went.
