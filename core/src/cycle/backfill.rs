@@ -284,21 +284,22 @@ impl Engine {
     /// already, in a transaction that is set aside.
     pub(super) fn delayed_by_member(&mut self, gang: WorkloadIdx) -> Option<Reason> {
         let slots = self.not_to_delay(gang, false);
-        self.late_beside_extra(gang, &slots)
+        self.late_beside_extra((gang, &[][..]), &slots)
     }
 
-    /// Which of these starts comes late beside members that join a gang and that it does not lack:
-    /// nor may they spend what the budget of their queue leaves for one.
+    /// Which of these starts comes late beside members that join a gang and that it does not lack,
+    /// with those `gone` who leave for them: nor may they spend what the budget of their queue
+    /// leaves for one.
     pub(super) fn late_beside_extra(
         &mut self,
-        gang: WorkloadIdx,
+        (gang, gone): (WorkloadIdx, &[WorkloadIdx]),
         slots: &[Slot],
     ) -> Option<Reason> {
         let late = self.late_beside_member(gang, slots);
         late.or_else(|| {
             let queue = self.state.workloads[gang].assignment.as_ref()?.queue?;
             let rate = self.not_counted_yet(queue, gang);
-            let slot = self.spent_away((gang, Some(queue)), rate, slots)?;
+            let slot = self.spent_away((gang, Some(queue)), (rate, gone), slots)?;
             Some(self.reserved(slot, self.run_time(gang)))
         })
     }
@@ -377,24 +378,32 @@ impl Engine {
     }
 
     /// Whose reserved start would find the budget of its queue spent because of an entry in the
-    /// same queue that goes to these places.
-    fn spends_away(&self, entry: &Entry, places: &Places, slots: &[Slot]) -> Option<Slot> {
+    /// same queue that goes to these places once its victims have left, who spend no more then.
+    fn spends_away(
+        &self,
+        entry: &Entry,
+        (victims, places): (&[Victim], &Places),
+        slots: &[Slot],
+    ) -> Option<Slot> {
         self.hard_account(entry.queue)?;
-        self.spent_away((entry.workload, entry.queue), self.rate_in(places), slots)
+        let gone: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
+        let costs = (self.rate_in(places), &gone[..]);
+        self.spent_away((entry.workload, entry.queue), costs, slots)
     }
 
-    /// The same of somebody who costs so much more from now on.
+    /// The same of somebody who costs so much more from now on, when those are gone who leave.
     fn spent_away(
         &self,
         (who, queue): (WorkloadIdx, Option<QueueIdx>),
-        rate: Rate,
+        (rate, gone): (Rate, &[WorkloadIdx]),
         slots: &[Slot],
     ) -> Option<Slot> {
         let mut own = slots.iter().filter(|slot| slot.queue == queue).peekable();
         own.peek()?;
-        let before = self.spending_beside(queue, Some(who))?;
+        let before = self.spending_beside(queue, Some(who), &[])?;
+        let then = self.spending_beside(queue, Some(who), gone)?;
         let end = self.run_time(who).map(|runs| self.state.now.plus(runs));
-        let after = before.with(rate, self.state.now, end);
+        let after = then.with(rate, self.state.now, end);
         let late = |slot: &&Slot| after.is_over_at(slot.start) && !before.is_over_at(slot.start);
         own.find(late).copied()
     }
@@ -428,7 +437,7 @@ impl Engine {
         let ends = self.with_end_of(ends.to_vec(), entry.workload);
         self.reservations.turns.count_play();
         let late = self.play(&ends, slots).err().map(|at| slots[at]);
-        let late = late.or_else(|| self.spends_away(entry, &places, slots));
+        let late = late.or_else(|| self.spends_away(entry, (victims, &places), slots));
         drop(Txn::take_up(&mut self.state, aside));
         late
     }

@@ -303,7 +303,7 @@ impl Engine {
         let slots = self.not_to_delay(workload, lacks);
         let late = match lacks {
             true => self.late_beside_member(workload, &slots),
-            false => self.late_beside_extra(workload, &slots),
+            false => self.late_beside_extra((workload, &gone[..]), &slots),
         };
         drop(Txn::take_up(&mut self.state, aside));
         late.filter(|_| !self.are_late_anyway(workload, &slots))

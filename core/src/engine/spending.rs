@@ -144,26 +144,30 @@ impl Engine {
     /// What a queue will have spent, if it has a hard budget: what says when it ends costs nothing
     /// from then on, and all else goes on; what is admitted and not bound yet costs from now on.
     pub(crate) fn spending_ahead(&self, queue: Option<QueueIdx>) -> Option<Ahead> {
-        self.spending_beside(queue, None)
+        self.spending_beside(queue, None, &[])
     }
 
-    /// The same without what somebody will cost once it is bound.
+    /// The same without what somebody will cost once it is bound, and with these gone.
     pub(crate) fn spending_beside(
         &self,
         queue: Option<QueueIdx>,
         except: Option<WorkloadIdx>,
+        gone: &[WorkloadIdx],
     ) -> Option<Ahead> {
         let account = self.hard_account(queue)?;
         let (queue, now, none) = (queue?, self.state.now, Rate::default());
-        let coming = self.coming(queue, except);
+        let mut coming = self.coming(queue, except);
+        coming.retain(|of, _| !gone.contains(of));
+        let counted = |of: WorkloadIdx| self.state.spending.rate_of(queue, of);
+        let leave = gone.iter().filter_map(|of| Some((now, none, counted(*of)?)));
         let less = |(end, of): (Time, WorkloadIdx)| {
-            let runs = self.state.spending.rate_of(queue, of).map(|rate| (end, none, rate));
+            let runs = counted(of).filter(|_| !gone.contains(&of)).map(|rate| (end, none, rate));
             let comes = coming.get(&of).map(|rate| (end.max(now), none, *rate));
             runs.into_iter().chain(comes)
         };
         let begins = coming.values().map(|rate| (now, *rate, none));
         let mut changes: Vec<(Time, Rate, Rate)> =
-            begins.chain(self.ends.soonest_first().flat_map(less)).collect();
+            begins.chain(leave).chain(self.ends.soonest_first().flat_map(less)).collect();
         changes.sort_by_key(|(at, ..)| *at);
         Some(Ahead::of(account.clone(), changes.into_iter()))
     }

@@ -3,7 +3,7 @@
 
 use capstan_core::calendar::Period;
 use capstan_core::explain::view::{Change, Remedy};
-use capstan_core::model::input::{Enforcement, OwnerFacts, SpendingLimit};
+use capstan_core::model::input::{Enforcement, OwnerFacts, PreemptWithin, SpendingLimit};
 
 use super::*;
 
@@ -18,12 +18,23 @@ fn with_budget(hours: i64) -> Stage {
 
 fn budget_on(nodes: &[&str], hours: i64) -> Stage {
     let mut stage = stage(nodes);
-    let gpus = nominal(8 * nodes.len() as i64);
+    add_queue(&mut stage, main_queue(nodes.len(), hours));
+    stage
+}
+
+/// A queue with the GPUs of so many nodes, and so many GPU-hours a day.
+fn main_queue(nodes: usize, hours: i64) -> ClusterQueueFacts {
     let (period, enforcement) = (Period::Day, Enforcement::Hard);
     let spending =
         Some(SpendingLimit { usd: None, gpu_seconds: Some(hours * 3_600), period, enforcement });
-    add_queue(&mut stage, ClusterQueueFacts { spending, ..queue("main", None, gpus) });
-    stage
+    ClusterQueueFacts { spending, ..queue("main", None, nominal(8 * nodes as i64)) }
+}
+
+/// The same whose work of higher priority stops that of a lower one.
+fn main_that_stops(nodes: usize, hours: i64) -> ClusterQueueFacts {
+    let mut facts = main_queue(nodes, hours);
+    facts.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    facts
 }
 
 #[test]
@@ -195,6 +206,27 @@ fn who_has_still_to_be_bound_spends_too() {
     stage.engine.recount();
     let running = ["one", "two"].into_iter().filter(|name| runs(&stage, name)).count();
     assert_eq!((running, reserved(&stage, "big")), (1, Some(90)));
+}
+
+/// Whom somebody stops in its own queue spends no more from then on.
+#[test]
+fn who_stops_another_of_its_queue_spends_in_its_place() {
+    for (minutes, starts) in [(60, true), (119, true), (121, false)] {
+        let mut stage = stage(&["a", "b"]);
+        add_queue(&mut stage, main_that_stops(2, 16));
+        add_queue(&mut stage, queue("side", None, nominal(8)));
+        submit(&mut stage, work_in("low", (1, 8), Some(90), Some("main")));
+        submit(&mut stage, work_in("other", (1, 8), Some(130), Some("side")));
+        submit(&mut stage, of_priority(work_in("big", (2, 8), Some(30), Some("main")), 5));
+        assert_eq!(reserved(&stage, "big"), Some(130), "low has spent twelve of sixteen hours");
+        submit(&mut stage, of_priority(work_in("mid", (1, 8), Some(minutes), Some("main")), 1));
+        assert_eq!(runs(&stage, "mid"), starts, "{minutes}: {:?}", view(&stage, "mid").reason);
+        assert_eq!(reserved(&stage, "big"), Some(130));
+        let mut ends = [minutes, 90, 130];
+        ends.sort_unstable();
+        ends.into_iter().for_each(|end| at(&mut stage, end));
+        assert!(runs(&stage, "big"));
+    }
 }
 
 /// Members above a minimum are no less new than other work.

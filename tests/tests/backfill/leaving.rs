@@ -9,11 +9,6 @@ use super::*;
 const LINGERS: u64 = 17;
 const DEVICE: &str = "example.com/device";
 
-fn of_priority(mut pods: Vec<PodFacts>, priority: i32) -> Vec<PodFacts> {
-    pods.iter_mut().for_each(|pod| pod.priority = priority);
-    pods
-}
-
 /// Two full nodes, one until minute 30 with what everybody may stop, and one until minute 60.
 fn full(more: &[(&str, i64)]) -> Stage {
     let mut stage = stage(&["a", "b"]);

@@ -74,6 +74,11 @@ fn work_in(
     }
 }
 
+fn of_priority(mut pods: Vec<PodFacts>, priority: i32) -> Vec<PodFacts> {
+    pods.iter_mut().for_each(|pod| pod.priority = priority);
+    pods
+}
+
 fn submit(stage: &mut Stage, mut pods: Vec<PodFacts>) {
     pods.iter_mut().for_each(|pod| pod.created = stage.now);
     stage.add(pods.into_iter().map(Input::Pod));

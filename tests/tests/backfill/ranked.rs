@@ -6,11 +6,6 @@ use capstan_tests::facts::cohort;
 
 use super::*;
 
-fn of_priority(mut pods: Vec<PodFacts>, priority: i32) -> Vec<PodFacts> {
-    pods.iter_mut().for_each(|pod| pod.priority = priority);
-    pods
-}
-
 /// Two nodes of which one is full until minute 60, by work of queue `main`.
 fn half_full() -> Stage {
     let mut stage = stage(&["a", "b"]);
