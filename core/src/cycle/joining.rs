@@ -22,9 +22,11 @@
 //! where they can, and once those have left before anybody else is looked at.
 //!
 //! Restart: victims bear the gang's name, and are taken again when its members are looked at; until
-//! then a head may take what they leave. Cost: when anything changed, a search for victims for each
-//! gang that lacks members, and for each shape of members that are work of their own; for those of
-//! work without a queue one in a round for all that are alike, while nobody would leave.
+//! then a head may take what they leave. Members above a minimum for which they left wait for the
+//! next period if the budget of their queue was spent meanwhile. Cost: when anything changed, a
+//! search for victims for each gang that lacks members, and for each shape of members that are work
+//! of their own; for those of work without a queue one in a round for all that are alike, while
+//! nobody would leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -118,7 +118,7 @@ impl Engine {
         settled.iter().for_each(|(_, workload)| _ = self.tried.remove(workload));
         let mut found = Vec::new();
         for (queue, workload) in others {
-            let entry = self.nominate(queue, workload);
+            let entry = self.nominate_promised((queue, workload), Premise::default());
             let leaving = |victim: &Victim| self.state.leaving(victim.workload);
             if matches!(&entry.verdict, Verdict::Preempt(all) if all.iter().all(leaving)) {
                 settled.push((queue, workload));
@@ -143,16 +143,21 @@ impl Engine {
     }
 
     /// A head that fits once those have left who leave for it.
-    fn after_its_victims(
-        &mut self,
-        (queue, workload): Head,
-        victims: Vec<Victim>,
-    ) -> Option<Entry> {
+    fn after_its_victims(&mut self, head: Head, victims: Vec<Victim>) -> Option<Entry> {
         let gone: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
         let premise = Premise { gone: &gone, ..Premise::default() };
-        let entry = self.nominate_as(queue, workload, premise);
+        let entry = self.nominate_promised(head, premise);
         let fits = entry.verdict == Verdict::Fit;
         fits.then_some(Entry { verdict: Verdict::Preempt(victims), ..entry })
+    }
+
+    /// What could be done for a head that was promised room. The budget of its queue was not spent
+    /// then, and an engine that goes on does not ask again.
+    fn nominate_promised(&mut self, (queue, workload): Head, premise: Premise<'_>) -> Entry {
+        let lifted = self.state.spending.lift(queue);
+        let entry = self.nominate_as(queue, workload, premise);
+        self.state.spending.lift(lifted);
+        entry
     }
 
     /// Places what gangs lack that run below their minimum, but for those that a head still to be

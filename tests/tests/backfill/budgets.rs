@@ -4,6 +4,7 @@
 use capstan_core::calendar::Period;
 use capstan_core::explain::view::{Change, Remedy};
 use capstan_core::model::input::{Enforcement, OwnerFacts, PreemptWithin, SpendingLimit};
+use capstan_tests::seed::Seed;
 
 use super::*;
 
@@ -226,6 +227,36 @@ fn who_stops_another_of_its_queue_spends_in_its_place() {
         ends.sort_unstable();
         ends.into_iter().for_each(|end| at(&mut stage, end));
         assert!(runs(&stage, "big"));
+    }
+}
+
+/// What was promised the room of victims begins, though the budget was spent while they left: so it
+/// does if a new engine sees them leave.
+#[test]
+fn what_was_promised_begins_though_the_budget_is_spent_by_then() {
+    for restarts in [false, true] {
+        let mut stage = stage(&["a"]);
+        add_queue(&mut stage, main_that_stops(1, 16));
+        submit(&mut stage, work_in("low", (1, 8), None, Some("main")));
+        at(&mut stage, 119);
+        stage.lingers = Some(Seed::new(leaving::LINGERS));
+        let created = stage.now;
+        let high = of_priority(work_in("high", (1, 8), None, Some("main")), 5);
+        stage.add(high.into_iter().map(|pod| Input::Pod(PodFacts { created, ..pod })));
+        stage.step();
+        assert_eq!(view(&stage, "high").state, State::Reserved);
+        stage.now = Time((1_000 + 121) * MINUTE);
+        if restarts {
+            stage = stage.restarted();
+        }
+        stage.settle(|_| {});
+        stage.engine.recount();
+        let high = view(&stage, "high");
+        assert_eq!(high.state, State::Running, "{restarts}: {:?}", high.reason);
+        // What comes new waits all the same.
+        submit(&mut stage, work_in("new", (1, 8), None, Some("main")));
+        let reason = view(&stage, "new").reason.expect("it waits");
+        assert_eq!(reason.code(), "BudgetExhausted");
     }
 }
 

@@ -6,7 +6,7 @@ use capstan_tests::seed::Seed;
 use super::*;
 
 /// A stream by which the first victim lingers for as long as any does.
-const LINGERS: u64 = 17;
+pub(super) const LINGERS: u64 = 17;
 const DEVICE: &str = "example.com/device";
 
 /// Two full nodes, one until minute 30 with what everybody may stop, and one until minute 60.
