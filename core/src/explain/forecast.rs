@@ -45,6 +45,11 @@ pub enum Unreserved {
         /// So many.
         others: u32,
     },
+    /// So many timetables were played in a step to find when others could start, and no more are.
+    Plays {
+        /// So many.
+        most: u32,
+    },
     /// It does not fit once the first of those that may leave something to it have ended, and of
     /// more it is not looked at.
     Ends {

@@ -255,6 +255,31 @@ fn who_stands_behind_too_many_without_a_start_says_so() {
     assert_eq!(view(&stage, "big-8").unreserved, None);
 }
 
+/// So many timetables are played in a step: nobody has a start searched after that.
+#[test]
+fn who_comes_after_all_plays_of_a_step_says_so() {
+    let mut stage = stage(&["a", "b"]);
+    submit(&mut stage, work("unknown", (1, 8), None));
+    // So that a search takes several plays.
+    for number in 0..8 {
+        submit(&mut stage, work(&format!("known-{number}"), (1, 1), Some(60 + number)));
+    }
+    let mut all = Vec::new();
+    for number in 0..64 {
+        let name = format!("q{number:02}");
+        add_queue(&mut stage, queue(&name, None, nominal(16)));
+        for gpus in 5..=8 {
+            all.extend(work_in(&format!("{name}-{gpus}"), (2, gpus), Some(30), Some(&name)));
+        }
+    }
+    submit(&mut stage, all);
+    assert_eq!(view(&stage, "q00-5").unreserved, None, "it was in vain");
+    // Of a queue the first says so.
+    let told = [5, 6, 7, 8].map(|gpus| view(&stage, &format!("q63-{gpus}")).unreserved);
+    let told: Vec<Unreserved> = told.into_iter().flatten().collect();
+    assert_eq!(told, [Unreserved::Plays { most: 512 }]);
+}
+
 /// A forecast knows that the work itself would be held.
 #[test]
 fn forecasts_delay_no_reserved_start() {

@@ -278,11 +278,10 @@ impl Engine {
         let waits = held || entry.choice.reason.as_ref().is_some_and(waits_for_others);
         let tried = self.reservations.tried.get(&queue).map_or(0, Vec::len);
         let broken = self.reservations.broken.get(&workload).copied().unwrap_or(0);
-        let done = self.counts.forecasts >= FORECASTS_MAX;
-        if !waits || done || broken > BROKEN_MAX || self.ends.is_empty() {
+        if !waits || broken > BROKEN_MAX || self.ends.is_empty() {
             return;
         }
-        if tried >= TRIED_MAX {
+        if tried >= TRIED_MAX || self.counts.forecasts >= FORECASTS_MAX {
             return self.note_behind(workload, queue);
         }
         let who = self.starter(entry);

@@ -43,8 +43,8 @@ use std::sync::Arc;
 
 use crate::cycle::Entry;
 use crate::engine::Engine;
-use crate::engine::reservations::TRIED_MAX;
 use crate::engine::reservations::timetable::Slot;
+use crate::engine::reservations::{FORECASTS_MAX, TRIED_MAX};
 use crate::explain::view::Unreserved;
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -189,7 +189,8 @@ impl Engine {
     }
 
     /// No start is searched for a head in this step, since that was in vain for too many before it
-    /// in its queue. The first of them says so: for others there would be none beside its own.
+    /// in its queue, or since no more is played. The first of its queue says so: for others there
+    /// would be none beside its own.
     pub(super) fn note_behind(&mut self, workload: WorkloadIdx, queue: Option<QueueIdx>) {
         let has_one = self.reservations.kept.iter().any(|kept| kept.slot.queue == queue);
         let tried = self.reservations.tried.entry(queue).or_default();
@@ -197,14 +198,7 @@ impl Engine {
         if tried.contains(&workload) {
             return;
         }
-        let mut why = None;
-        // All who wait may be refused in one step: no more of them are listed.
-        if tried.len() == TRIED_MAX {
-            let others: BTreeSet<WorkloadIdx> = tried.iter().copied().collect();
-            let others = others.len() as u32;
-            why = (!has_one).then_some(Unreserved::Behind { others });
-            tried.push(workload);
-        }
+        let why = close(tried, workload).filter(|_| !has_one);
         self.note_without(workload, queue, why);
     }
 
@@ -236,6 +230,22 @@ impl Engine {
     }
 }
 
+/// Closes the list of those of a queue for whom a start was searched in vain with the first for
+/// whom none is searched any more: why. All who wait may be refused in one step: no more of them
+/// are listed, nor told.
+fn close<T: Copy + Ord>(tried: &mut Vec<T>, first: T) -> Option<Unreserved> {
+    if tried.len() > TRIED_MAX {
+        return None;
+    }
+    let others: BTreeSet<T> = tried.iter().copied().collect();
+    let why = match tried.len() {
+        TRIED_MAX => Unreserved::Behind { others: others.len() as u32 },
+        _ => Unreserved::Plays { most: FORECASTS_MAX as u32 },
+    };
+    tried.resize(TRIED_MAX + 1, first);
+    Some(why)
+}
+
 impl Around {
     /// As it will be once work that asks this has started in a queue for which that borrows so far,
     /// by the usage of now.
@@ -261,6 +271,18 @@ impl Around {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_those_for_whom_no_start_is_searched_the_first_is_told_and_no_other_is_listed() {
+        let behind = Unreserved::Behind { others: 3 };
+        let plays = Unreserved::Plays { most: FORECASTS_MAX as u32 };
+        let rows = [(vec![1, 2, 2, 3], behind), (vec![1], plays), (Vec::new(), plays)];
+        for (mut tried, why) in rows {
+            let told = (10..10_010).filter_map(|who| close(&mut tried, who));
+            assert_eq!(told.collect::<Vec<Unreserved>>(), [why]);
+            assert_eq!(tried.len(), TRIED_MAX + 1);
+        }
+    }
 
     #[test]
     fn who_is_compared_first_decides_and_depth_does_not() {

@@ -88,6 +88,11 @@ impl fmt::Display for Unreserved {
                  at a time no more are looked at",
                 counted(i64::from(*others), "other")
             ),
+            Unreserved::Plays { most } => write!(
+                out,
+                "no start is reserved for it: at a time {most} timetables are played to find \
+                 starts, and those of others took all of them"
+            ),
             Unreserved::Ends { looked_at, left_out } => write!(
                 out,
                 "no start is reserved for it: it does not fit after the first {looked_at} ends \
@@ -193,6 +198,8 @@ mod tests {
         assert!(limit(16).contains("16 are (reservations.maxReserved) kept for others"));
         let behind = Unreserved::Behind { others: 4 }.to_string();
         assert!(behind.contains("none was found for 4 others before it in its queue"));
+        let plays = Unreserved::Plays { most: 512 }.to_string();
+        assert!(plays.contains("at a time 512 timetables are played to find starts"));
         let ends = Unreserved::Ends { looked_at: 2_048, left_out: 7 }.to_string();
         assert!(ends.contains("first 2048 ends") && ends.contains("other 7 are not looked at"));
     }
