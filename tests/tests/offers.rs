@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use capstan_core::explain::view::{Change, Remedy};
+use capstan_core::explain::view::{Awaited, Change, Remedy};
 use capstan_core::model::input::{
     ClusterQueueFacts, Input, OwnerFacts, PodFacts, PreemptReclaim, PreemptWithin,
     QueueingStrategy, Wishes,
@@ -100,7 +100,7 @@ fn the_longest_run_time_that_delays_no_reserved_start_is_told() {
     assert_eq!(declare.change, Change::DeclareRunTime { at_most: longest, by });
     assert!(declare.preempts.is_empty() && declare.unless.is_none(), "{declare:?}");
     // Big runs for an hour then.
-    assert_eq!(wait.change, Change::WaitUntil { at: Time(4 * HOUR), budget_of: None });
+    assert_eq!(wait.change, Change::WaitUntil { at: Time(4 * HOUR), awaits: Awaited::Turn });
     for (run, started) in [(longest, true), (Span(longest.0 + 1_000), false), (Span(1), true)] {
         assert_eq!(starts(&held(Some(run)), "small"), started, "with {run}");
     }
@@ -131,7 +131,7 @@ fn what_only_waits_until_it_delays_nobody_is_not_told_of_ends_that_have_nothing_
     assert!(!starts(&stage, "small") && !starts(&stage, "big"));
     let found = remedies(&mut stage, "small");
     assert!(!found.iter().any(|it| matches!(it.change, Change::WaitFor { .. })), "{found:#?}");
-    let turn = Change::WaitUntil { at: Time(4 * HOUR), budget_of: None };
+    let turn = Change::WaitUntil { at: Time(4 * HOUR), awaits: Awaited::Turn };
     assert!(found.iter().any(|it| it.change == turn), "{found:#?}");
 }
 

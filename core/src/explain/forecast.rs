@@ -31,6 +31,23 @@ pub struct Assumptions {
     pub passes: bool,
 }
 
+/// What comes at the time until which work is to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// It delays nobody any more whose start is reserved.
+    Turn,
+    /// The next period of a budget.
+    Period {
+        /// Of this ClusterQueue.
+        budget_of: Text,
+    },
+    /// Room or quota that it lacks as well, in that period.
+    RoomInPeriod {
+        /// Of this ClusterQueue.
+        budget_of: Text,
+    },
+}
+
 /// Why no start is reserved for a head: a bound of what is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreserved {

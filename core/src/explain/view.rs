@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-pub use super::forecast::{Assumptions, Forecast, Unreserved};
+pub use super::forecast::{Assumptions, Awaited, Forecast, Unreserved};
 use super::reason::{Inactive, NodeRefusal, Reason};
 use crate::model::input::{Amounts, CapacityType, GangSource, OwnerEnd, Price, Stays, Text};
 use crate::money::MicroUsd;
@@ -510,9 +510,8 @@ pub enum Change {
     WaitUntil {
         /// When that is.
         at: Time,
-        /// ClusterQueue whose budget has its next period then; `None`: before it would delay others
-        /// whose start is reserved.
-        budget_of: Option<Text>,
+        /// What it waits for.
+        awaits: Awaited,
     },
     /// Say how long it runs, so that it delays nobody whose start is reserved.
     DeclareRunTime {

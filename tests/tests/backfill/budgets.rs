@@ -2,7 +2,7 @@
 //! by then, too.
 
 use capstan_core::calendar::Period;
-use capstan_core::explain::view::{Change, Remedy};
+use capstan_core::explain::view::{Awaited, Change, Remedy};
 use capstan_core::model::input::{Enforcement, OwnerFacts, PreemptWithin, SpendingLimit};
 use capstan_tests::seed::Seed;
 
@@ -51,8 +51,9 @@ fn a_budget_that_is_spent_begins_anew_with_the_next_period() {
     assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT));
     let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
     let [wait] = &explained.remedies[..] else { panic!("{:?}", explained.remedies) };
-    let (then, budget_of) = (Time((1_000 + MIDNIGHT) * MINUTE), Some("main".into()));
-    assert_eq!(wait.change, Change::WaitUntil { at: then, budget_of }, "there is room by then");
+    let then = Time((1_000 + MIDNIGHT) * MINUTE);
+    let awaits = Awaited::Period { budget_of: "main".into() };
+    assert_eq!(wait.change, Change::WaitUntil { at: then, awaits }, "there is room by then");
     at(&mut stage, 250);
     assert_eq!((runs(&stage, "big"), starts(&mut stage, "big")), (false, Some(MIDNIGHT)));
     at(&mut stage, MIDNIGHT);
@@ -143,7 +144,14 @@ fn ends_on_both_sides_of_a_midnight_are_waited_for_together() {
     let Change::WaitFor { workload, with, at, .. } = &wait.change else { unreachable!() };
     let with: Vec<&str> = with.iter().map(|name| &**name).collect();
     assert_eq!((&**workload, with), ("team/first", vec!["team/other"]));
-    assert_eq!(*at, Some(Time((1_000 + MIDNIGHT + 60) * MINUTE)));
+    let then = Time((1_000 + MIDNIGHT + 60) * MINUTE);
+    assert_eq!(*at, Some(then));
+    // Once it is spent both are waited for, and said.
+    super::at(&mut stage, 130);
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let [wait] = &explained.remedies[..] else { panic!("{:?}", explained.remedies) };
+    let awaits = Awaited::RoomInPeriod { budget_of: "main".into() };
+    assert_eq!(wait.change, Change::WaitUntil { at: then, awaits });
 }
 
 /// Who has ended by then may have spent what a reserved start of its queue needs.

@@ -6,7 +6,7 @@
 //! has both, if that can be forecast.
 
 use crate::engine::Engine;
-use crate::explain::view::{Change, Remedy};
+use crate::explain::view::{Awaited, Change, Remedy};
 use crate::model::ids::WorkloadIdx;
 use crate::quota::spending::Amount;
 use crate::time::Time;
@@ -18,17 +18,22 @@ impl Engine {
         self.state.spending.lift(Some(queue));
         let start = self.start(now, index);
         self.state.spending.lift(None);
-        let cluster_queue = over.cluster_queue;
+        let (until, cluster_queue) = (over.until, over.cluster_queue);
         let Some(start) = start else {
-            return self.its_turn(now, index, Some(cluster_queue)).into_iter().collect();
+            let awaits = |at: Time| match at > until {
+                true => Awaited::RoomInPeriod { budget_of: cluster_queue },
+                false => Awaited::Period { budget_of: cluster_queue },
+            };
+            return self.its_turn(now, index, awaits).into_iter().collect();
         };
         let field = match over.over.spent {
             Amount::Usd(_) => "usd",
             Amount::GpuSeconds(_) => "gpuHours",
         };
-        let wait = Change::WaitUntil { at: over.until, budget_of: Some(cluster_queue.clone()) };
+        let awaits = Awaited::Period { budget_of: cluster_queue.clone() };
+        let wait = Change::WaitUntil { at: until, awaits };
         let raise = Change::RaiseBudget { cluster_queue, field, above: over.over.spent };
-        let over_then = self.budget_is_out_by(Some(queue), over.until);
+        let over_then = self.budget_is_out_by(Some(queue), until);
         let mut found = if over_then { Vec::new() } else { vec![start.by(wait)] };
         // One of two amounts is not enough.
         if self.account_of(queue).is_some_and(|account| account.on(now).reached().count() == 1) {

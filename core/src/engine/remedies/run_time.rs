@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use crate::engine::Engine;
-use crate::explain::view::{Change, Remedy};
+use crate::explain::view::{Awaited, Change, Remedy};
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{Text, Wishes};
+use crate::model::input::Wishes;
 use crate::time::{Span, Time};
 
 /// Run times that are tried: of many reserved starts those that come first.
@@ -28,7 +28,7 @@ impl Engine {
             _ => false,
         });
         found.extend(self.shorter_run(now, index));
-        found.extend(self.its_turn(now, index, None));
+        found.extend(self.its_turn(now, index, |_| Awaited::Turn));
         found
     }
 
@@ -67,16 +67,16 @@ impl Engine {
     }
 
     /// Waiting until it delays nobody, or until a budget begins anew and there is room, as far as
-    /// that can be told. What it costs then depends on the nodes that are free.
+    /// that can be told; and what it `awaits`. What it costs depends on which nodes are free then.
     pub(super) fn its_turn(
         &mut self,
         now: Time,
         index: WorkloadIdx,
-        budget_of: Option<Text>,
+        awaits: impl FnOnce(Time) -> Awaited,
     ) -> Option<Remedy> {
         let at = self.forecast_of(index)?.start;
-        (at > now).then_some(Remedy {
-            change: Change::WaitUntil { at, budget_of },
+        (at > now).then(|| Remedy {
+            change: Change::WaitUntil { at, awaits: awaits(at) },
             first: None,
             per_hour: None,
             preempts: Vec::new(),

@@ -160,12 +160,7 @@ impl fmt::Display for Change {
                     false => Ok(()),
                 }
             }
-            Change::WaitUntil { budget_of: Some(queue), .. } => {
-                write!(out, "wait for the next period of the budget of {queue}")
-            }
-            Change::WaitUntil { budget_of: None, .. } => {
-                out.write_str("wait until it would delay no start that is reserved")
-            }
+            Change::WaitUntil { awaits, .. } => write!(out, "wait {awaits}"),
             Change::DeclareRunTime { at_most, by } => {
                 let (most, by) = (written(*at_most), Moment(*by));
                 write!(

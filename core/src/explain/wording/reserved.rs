@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::forecast::{Assumptions, Forecast, Unreserved};
+use super::super::forecast::{Assumptions, Awaited, Forecast, Unreserved};
 use super::super::quantity::counted;
 use super::Reason;
 use crate::calendar::date;
@@ -67,6 +67,23 @@ impl fmt::Display for Assumptions {
             write!(out, "after {others} of its queue{sooner}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Awaited {
+    /// What follows `wait`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Awaited::Turn => out.write_str("until it would delay no start that is reserved"),
+            Awaited::Period { budget_of } => {
+                write!(out, "for the next period of the budget of {budget_of}")
+            }
+            Awaited::RoomInPeriod { budget_of } => write!(
+                out,
+                "for the next period of the budget of {budget_of}, and then until there is quota \
+                 and room for it"
+            ),
+        }
     }
 }
 
@@ -252,7 +269,11 @@ mod tests {
         let words = "declare a run time of at most 1h30m, to end by 1970-01-01 02:00 UTC \
                      (capstan.sh/expected-runtime)";
         assert_eq!(change.to_string(), words);
-        let waits = Change::WaitUntil { at: Time(0), budget_of: None };
-        assert_eq!(waits.to_string(), "wait until it would delay no start that is reserved");
+        let waits = |awaits| Change::WaitUntil { at: Time(0), awaits }.to_string();
+        assert_eq!(waits(Awaited::Turn), "wait until it would delay no start that is reserved");
+        let period = "wait for the next period of the budget of q";
+        assert_eq!(waits(Awaited::Period { budget_of: "q".into() }), period);
+        let room = format!("{period}, and then until there is quota and room for it");
+        assert_eq!(waits(Awaited::RoomInPeriod { budget_of: "q".into() }), room);
     }
 }
