@@ -271,8 +271,8 @@ impl Engine {
         let entry = &self.state.workloads[workload];
         let held = entry.assignment.as_ref().map(|held| now.since(held.at).0.max(0));
         let ran = Span(entry.requeue.ran().0.saturating_add(held.unwrap_or(0)));
-        let (unready, unready_at) = (entry.requeue.unready(), entry.requeue.unready_at());
-        let note = RequeueNote { at: now, unready, unready_at, not_before: None, ran };
+        let unready = entry.requeue.unready();
+        let note = RequeueNote { at: now, unready, unready_at: None, not_before: None, ran };
         match (stop.reason, self.state.policy.pods_ready) {
             (PodsNotReady { .. } | PodsReadyTimeout { .. }, Some(ready)) => {
                 let unready = note.unready.saturating_add(1);
@@ -283,7 +283,8 @@ impl Engine {
             (
                 Deactivated | RequeuingLimitExceeded { .. } | MaximumExecutionTimeExceeded { .. },
                 _,
-            ) => RequeueNote { unready: 0, unready_at: None, ran: Span(0), ..note },
+            ) => RequeueNote { unready: 0, ran: Span(0), ..note },
+            // It returns to the place that it had before any stop.
             _ => note,
         }
     }

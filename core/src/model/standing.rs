@@ -531,12 +531,12 @@ impl ClusterState {
         (Reverse(entry.priority), self.queued_at(workload), &entry.uid)
     }
 
-    /// When a workload took its place in its queue: its creation, or when it was stopped because
-    /// its pods did not come up, where such work goes behind.
+    /// When a workload took its place in its queue: its creation, or, if it waits because its pods
+    /// did not come up, when it was stopped for that, where such work goes behind.
     pub fn queued_at(&self, workload: WorkloadIdx) -> Time {
         let entry = &self.workloads[workload];
         let behind = self.policy.pods_ready.is_some_and(|ready| ready.requeuing.behind);
-        match entry.requeue.unready_at().filter(|_| behind) {
+        match entry.requeue.unready_at().filter(|_| behind && entry.pending()) {
             Some(at) => at.max(entry.created),
             None => entry.created,
         }

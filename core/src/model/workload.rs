@@ -259,7 +259,7 @@ struct Past {
     stopped_at: Option<Time>,
     /// Stops in a row because its pods did not come up.
     unready: u32,
-    /// The last of those.
+    /// When its last stop was, if it was one of those.
     unready_at: Option<Time>,
     /// How long earlier runs held quota, all together.
     ran: Span,
@@ -310,7 +310,8 @@ impl Requeue {
         past.lost_at = lost_at.or(past.lost_at);
     }
 
-    /// When it was stopped last because its pods did not come up, unless it has come up since.
+    /// When it was stopped because its pods did not come up, if that was its last stop, unless it
+    /// has come up since.
     pub fn unready_at(&self) -> Option<Time> {
         self.past().unready_at
     }

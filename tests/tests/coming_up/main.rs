@@ -21,6 +21,7 @@ use capstan_tests::facts::{
 };
 use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
 
+mod behind;
 mod runtime;
 
 const NOW: Time = Time(1_000_000);

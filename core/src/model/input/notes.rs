@@ -41,7 +41,7 @@ pub struct RequeueNote {
     pub at: Time,
     /// How often in a row it was stopped because its pods did not come up.
     pub unready: u32,
-    /// When it was stopped for that last.
+    /// The same as `at`, if that was one of those.
     pub unready_at: Option<Time>,
     /// It queues again then and not before.
     pub not_before: Option<Time>,
