@@ -142,7 +142,8 @@ impl Engine {
     }
 
     /// What a queue will have spent, if it has a hard budget: what says when it ends costs nothing
-    /// from then on, and all else goes on; what is admitted and not bound yet costs from now on.
+    /// from then on, or from now if that has passed, and all else goes on; what is admitted and not
+    /// bound yet costs from when it is asked for.
     pub(crate) fn spending_ahead(&self, queue: Option<QueueIdx>) -> Option<Ahead> {
         self.spending_beside(queue, None, &[])
     }
@@ -156,12 +157,15 @@ impl Engine {
     ) -> Option<Ahead> {
         let account = self.hard_account(queue)?;
         let (queue, now, none) = (queue?, self.state.now, Rate::default());
+        // A try may be for another time.
+        let looked = self.state.spending.looked_at();
         let mut coming = self.coming(queue, except);
         coming.retain(|of, _| !gone.contains(of));
         let counted = |of: WorkloadIdx| self.state.spending.rate_of(queue, of);
         let leave = gone.iter().filter_map(|of| Some((now, none, counted(*of)?)));
         let less = |(end, of): (Time, WorkloadIdx)| {
-            let runs = counted(of).filter(|_| !gone.contains(&of)).map(|rate| (end, none, rate));
+            let runs = counted(of).filter(|_| !gone.contains(&of));
+            let runs = runs.map(|rate| (end.max(looked), none, rate));
             let comes = coming.get(&of).map(|rate| (end.max(now), none, *rate));
             runs.into_iter().chain(comes)
         };

@@ -277,6 +277,8 @@ pub struct Spending {
     stored: BTreeMap<Text, Stored>,
     /// This queue's budget does not matter, for a try.
     lifted: Option<QueueIdx>,
+    /// When it was looked last who has spent what.
+    looked: Time,
 }
 
 impl Spending {
@@ -296,6 +298,11 @@ impl Spending {
     /// A ClusterQueue is gone.
     pub fn forget(&mut self, cluster_queue: &Text) {
         self.stored.remove(cluster_queue);
+    }
+
+    /// When it was looked last who has spent what.
+    pub fn looked_at(&self) -> Time {
+        self.looked
     }
 
     /// Whether any queue has a budget, as far as it was looked at.
@@ -392,6 +399,7 @@ impl Spending {
 
     /// Brings up to now what is due; those of which whether the budget is spent changed.
     pub fn pass(&mut self, now: Time) -> Vec<QueueIdx> {
+        self.looked = now;
         let due = self.dues.iter().take_while(|(at, _)| *at <= now);
         let mut due: Vec<QueueIdx> = due.map(|(_, queue)| *queue).collect();
         due.retain(|queue| {

@@ -173,6 +173,21 @@ fn nobody_spends_what_a_reserved_start_of_its_queue_needs() {
     assert!(runs(&stage, "big"));
 }
 
+/// Its end has passed and may come any moment: until now it has cost all the same.
+#[test]
+fn what_runs_late_has_spent_until_now() {
+    let mut stage = budget_on(&["a", "b", "c", "d"], 16);
+    add_queue(&mut stage, queue("side", None, nominal(8)));
+    submit(&mut stage, work_in("first", (1, 8), Some(110), Some("main")));
+    submit(&mut stage, work_in("other", (1, 8), Some(200), Some("side")));
+    submit(&mut stage, work_in("big", (4, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(200), "fourteen hours and two thirds are spent then");
+    stage.now = Time((1_000 + 119) * MINUTE);
+    end_due(&mut stage, &["first"]);
+    submit(&mut stage, work_in("small", (1, 8), Some(8), Some("main")));
+    assert_eq!(held_for(&stage, "small"), Some(("team/big".to_owned(), 200)));
+}
+
 /// A node for whoever is small, and one that belongs to another queue: both are needed at 90, when
 /// twelve of so many hours are spent.
 fn big_needs_the_rest(hours: i64) -> Stage {
