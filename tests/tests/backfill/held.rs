@@ -1,7 +1,8 @@
 //! Who is held: how much of it is found out in a step, and who is looked at again. Of whom a start
 //! is reserved while many wait, elsewhere.
 
-use capstan_core::model::input::{NodeFacts, PodShape};
+use capstan_core::calendar::Period;
+use capstan_core::model::input::{Enforcement, NodeFacts, PodShape, SpendingLimit};
 use capstan_core::plan::StepOutput;
 use capstan_tests::facts::labels;
 
@@ -198,6 +199,38 @@ fn heads_of_another_pool_take_no_reservation() {
     assert!(runs(&stage, "gang") && runs(&stage, "head-two"));
     at(&mut stage, 120);
     assert!(runs(&stage, "head-three"));
+}
+
+fn in_pool(mut pods: Vec<PodFacts>, pool: &str) -> Vec<PodFacts> {
+    for pod in &mut pods {
+        let node_selector = labels(&[("pool", pool)]);
+        pod.shape = PodShape { node_selector, ..(*pod.shape).clone() }.into();
+    }
+    pods
+}
+
+/// Its queue has one budget for all pools.
+#[test]
+fn nobody_spends_what_the_head_of_its_queue_needs_in_another_pool() {
+    let mut stage = pools(1);
+    for (name, pool) in [("a", "left"), ("b", "left"), ("c", "right"), ("d", "right")] {
+        stage.add([pool_node(name, pool, &[(GPU, 8)])]);
+    }
+    let both = group(&[("left", &[(GPU, nominal(16))]), ("right", &[(GPU, nominal(16))])]);
+    let (period, enforcement) = (Period::Day, Enforcement::Hard);
+    let spending =
+        Some(SpendingLimit { usd: None, gpu_seconds: Some(16 * 3_600), period, enforcement });
+    let facts = ClusterQueueFacts { spending, ..cluster_queue("main", None, both) };
+    stage.add([Input::LocalQueue(local_queue("main")), Input::ClusterQueue(facts)]);
+    pool_queue(&mut stage, "other", "right", GPU, 64);
+    submit(&mut stage, in_pool(work_in("first", (1, 8), Some(90), Some("main")), "left"));
+    submit(&mut stage, in_pool(work_in("big", (2, 8), Some(30), Some("main")), "left"));
+    submit(&mut stage, work_in("y", (1, 8), Some(60), Some("other")));
+    submit(&mut stage, work_in("wide", (2, 8), Some(30), Some("other")));
+    assert_eq!((reserved(&stage, "big"), reserved(&stage, "wide")), (Some(90), Some(60)));
+    // Twelve hours are spent at 90, and six more would be.
+    submit(&mut stage, in_pool(work_in("small", (1, 8), Some(45), Some("main")), "right"));
+    assert_eq!(held_for(&stage, "small"), Some(("team/big".into(), 90)));
 }
 
 /// Ends of a pool that count; those of another do not.

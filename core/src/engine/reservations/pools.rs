@@ -77,14 +77,20 @@ impl Pools {
 
 impl Engine {
     /// Reserved starts but its own that somebody could delay, in order: of heads with whom it
-    /// competes, and of those with whom they do.
+    /// competes, of those with whom they do, and of that of its queue, if they share a budget.
     pub(crate) fn slots_near(&mut self, workload: WorkloadIdx) -> Vec<Slot> {
         let mut slots = self.slots(Some(workload));
         if self.few_reservations() {
             return slots;
         }
         let near = self.who_is_near(workload);
-        slots.retain(|slot| near.contains(&slot.workload));
+        let queue = match self.state.workloads[workload].queue {
+            QueueRef::Queue(queue) => Some(queue),
+            QueueRef::Unqueued | QueueRef::Broken(_) => None,
+        };
+        // A budget is of a queue, wherever its work runs.
+        let shares = self.hard_account(queue).is_some();
+        slots.retain(|slot| near.contains(&slot.workload) || shares && slot.queue == queue);
         slots
     }
 
