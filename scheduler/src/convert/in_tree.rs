@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSele
 
 use super::selector;
 use super::sharing::Shared;
-use crate::api::storage::{AzureDisk, PodVolume, VolumeSpec};
+use crate::api::storage::{AzureDisk, ById, GceDisk, PodVolume, VolumeSpec};
 
 /// A kind of volume that a driver has taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,31 @@ const PLACES: [[&str; 2]; 2] = [
 /// What separates the zones of a volume that is in several.
 const SEPARATOR: &str = "__";
 
+/// What a volume says of each kind, be it one of the cluster or of a pod.
+struct Disks<'a> {
+    gce: Option<&'a GceDisk>,
+    ebs: Option<&'a ById>,
+    azure: Option<&'a AzureDisk>,
+    cinder: Option<&'a ById>,
+    portworx: Option<&'a ById>,
+}
+
+impl Disks<'_> {
+    /// The kind, the first that is said, and what its driver calls the volume, if that has a name
+    /// for it; `zones`: those that the volume is labelled with.
+    fn kind(&self, zones: &str) -> Option<(Kind, Option<String>)> {
+        let by_id = |disk: &ById| Some(disk.volume_id.clone());
+        let kinds = [
+            self.gce.map(|disk| (GCE, gce_handle(&disk.pd_name, zones))),
+            self.ebs.map(|disk| (EBS, ebs_handle(&disk.volume_id))),
+            self.azure.map(|disk| (AZURE, azure_handle(disk))),
+            self.cinder.map(|disk| (CINDER, by_id(disk))),
+            self.portworx.map(|disk| (PORTWORX, by_id(disk))),
+        ];
+        kinds.into_iter().flatten().next()
+    }
+}
+
 /// Labels of a volume.
 type Labels = BTreeMap<String, String>;
 
@@ -82,40 +107,30 @@ pub fn of_volume(
 ) -> Option<(Option<Attach>, Option<Box<TakenOver>>)> {
     let none = Labels::new();
     let labels = labels.unwrap_or(&none);
-    let (kind, handle) = if let Some(disk) = &spec.gce_persistent_disk {
-        let zones = PLACES.iter().rev().filter_map(|[zone, _]| labels.get(*zone));
-        let zones = zones.map(String::as_str).find(|zones| !zones.is_empty());
-        (GCE, gce_handle(&disk.pd_name, zones.unwrap_or_default()))
-    } else if let Some(volume) = &spec.aws_elastic_block_store {
-        (EBS, ebs_handle(&volume.volume_id))
-    } else if let Some(disk) = &spec.azure_disk {
-        (AZURE, azure_handle(disk))
-    } else if let Some(volume) = &spec.cinder {
-        (CINDER, Some(volume.volume_id.clone()))
-    } else if let Some(volume) = &spec.portworx_volume {
-        (PORTWORX, Some(volume.volume_id.clone()))
-    } else {
-        return None;
+    let zones = PLACES.iter().rev().filter_map(|[zone, _]| labels.get(*zone));
+    let zones = zones.map(String::as_str).find(|zones| !zones.is_empty());
+    let disks = Disks {
+        gce: spec.gce_persistent_disk.as_ref(),
+        ebs: spec.aws_elastic_block_store.as_ref(),
+        azure: spec.azure_disk.as_ref(),
+        cinder: spec.cinder.as_ref(),
+        portworx: spec.portworx_volume.as_ref(),
     };
+    let (kind, handle) = disks.kind(zones.unwrap_or_default())?;
     let taken_over = taken_over(kind, handle.is_some(), spec, labels, shared);
     Some((handle.and_then(|handle| counted(kind, &handle, shared)), taken_over))
 }
 
 /// How a volume of such a kind counts that a pod names without a claim; `None`: not at all.
 pub fn of_pod_volume(volume: &PodVolume, shared: &mut Shared) -> Option<Attach> {
-    let (kind, handle) = if let Some(disk) = &volume.gce_persistent_disk {
-        (GCE, gce_handle(&disk.pd_name, ""))
-    } else if let Some(disk) = &volume.aws_elastic_block_store {
-        (EBS, ebs_handle(&disk.volume_id))
-    } else if let Some(disk) = &volume.azure_disk {
-        (AZURE, azure_handle(disk))
-    } else if let Some(disk) = &volume.cinder {
-        (CINDER, Some(disk.volume_id.clone()))
-    } else if let Some(disk) = &volume.portworx_volume {
-        (PORTWORX, Some(disk.volume_id.clone()))
-    } else {
-        return None;
+    let disks = Disks {
+        gce: volume.gce_persistent_disk.as_ref(),
+        ebs: volume.aws_elastic_block_store.as_ref(),
+        azure: volume.azure_disk.as_ref(),
+        cinder: volume.cinder.as_ref(),
+        portworx: volume.portworx_volume.as_ref(),
     };
+    let (kind, handle) = disks.kind("")?;
     counted(kind, &handle?, shared)
 }
 
