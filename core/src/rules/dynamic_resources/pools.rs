@@ -2,8 +2,8 @@
 //!
 //! Decides which slices count (those of a pool's newest generation), whether a pool is whole and
 //! sound, and which devices a node can reach, in the order in which they are tried: pools by driver
-//! and name (those with devices that have to be made ready last), slices by name, devices as their
-//! slice has them; and which nodes can use devices that were chosen on one.
+//! and name (last those with devices that have to be made ready for that node), slices by name,
+//! devices as their slice has them; and which nodes can use devices that were chosen on one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -52,6 +52,8 @@ pub(super) struct Pool {
 struct Part {
     facts: Arc<SliceFacts>,
     first: DeviceAt,
+    /// Some of them have to be waited for.
+    waits: bool,
 }
 
 /// A device.
@@ -101,11 +103,6 @@ impl Pools {
             }
             newest.push(slice);
         }
-        // As kube-scheduler has it, pools with devices that have to be waited for come last.
-        let waits =
-            |slice: &&Arc<SliceFacts>| slice.devices.iter().any(|one| one.ready_when.is_some());
-        let mut by_pool: Vec<_> = by_pool.into_iter().collect();
-        by_pool.sort_by_key(|(_, slices)| slices.iter().any(waits));
         let mut pools = Pools::default();
         for ((driver, pool), slices) in by_pool {
             pools.add(format!("{driver}/{pool}").into(), &slices);
@@ -136,7 +133,11 @@ impl Pools {
                 Reach::Nowhere => {}
                 _ => wide = true,
             }
-            parts.push(Part { facts: (*slice).clone(), first: self.devices.len() as DeviceAt });
+            parts.push(Part {
+                facts: (*slice).clone(),
+                first: self.devices.len() as DeviceAt,
+                waits: slice.devices.iter().any(|one| one.ready_when.is_some()),
+            });
             for (at, facts) in slice.devices.iter().enumerate() {
                 if !names.insert(&facts.name) {
                     invalid = Some(format!("it has the device {} twice", facts.name).into());
@@ -231,17 +232,24 @@ impl Pools {
         let mut all: Vec<u32> = local.iter().chain(&self.wide).copied().collect();
         all.sort_unstable();
         all.dedup();
+        let mut last = Vec::new();
         for pool in all.into_iter().map(|at| &self.pools[at as usize]) {
             let before = found.devices.len();
-            let mut relevant = false;
+            let (mut relevant, mut waits) = (false, false);
             for part in &pool.slices {
-                relevant |= part.reach(node, &mut found.devices);
+                if part.reach(node, &mut found.devices) {
+                    (relevant, waits) = (true, waits || part.waits);
+                }
             }
             if relevant && (pool.incomplete || pool.invalid.is_some()) {
                 found.devices.truncate(before);
                 found.unusable.get_or_insert((&pool.name, pool.invalid.as_ref()));
+            } else if waits {
+                // As kube-scheduler has it, whatever slices of the pool say that are for others.
+                last.extend(found.devices.drain(before..));
             }
         }
+        found.devices.append(&mut last);
         found
     }
 }

@@ -14,6 +14,7 @@ use crate::model::input::{
 };
 
 mod attributes;
+mod order;
 mod partitions;
 mod several_users;
 
