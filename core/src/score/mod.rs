@@ -21,6 +21,7 @@
 //! | `topologySpread` | no domain is emptier, by its ScheduleAnyway constraints | none is fuller |
 //! | `deviceChoice` | of devices its claims get what they list first | they get what comes last |
 //! | `imageLocality` | 1000 MiB a container, times the share of nodes that have them | 23 MiB |
+//! | `storageCapacity` | what is made for its claims takes nothing of what is left | it takes all |
 //!
 //! A term that a pod has no use for (it prefers nothing) counts neither as good nor as bad.
 //!
@@ -31,6 +32,7 @@ mod device_choice;
 mod images;
 mod node_affinity;
 mod pods_around;
+mod storage_capacity;
 
 pub use images::worth as worth_of_images;
 pub use pods_around::terms as terms_around;
@@ -68,6 +70,8 @@ pub struct Weights {
     pub topology_spread: u32,
     /// What claims on devices list first.
     pub device_choice: u32,
+    /// Storage that is left where volumes are made for the pod.
+    pub storage_capacity: u32,
 }
 
 impl Weights {
@@ -90,6 +94,7 @@ impl Default for Weights {
             pod_affinity: 5,
             topology_spread: 5,
             device_choice: 5,
+            storage_capacity: 1,
         }
     }
 }
@@ -115,7 +120,11 @@ pub fn holding_terms(question: &Question<'_>, weights: &Weights) -> u32 {
         0 => 0,
         weight => weight * device_choice::value(question).unwrap_or(0),
     };
-    weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question) + chosen
+    let left = match weights.storage_capacity {
+        0 => 0,
+        weight => weight * storage_capacity::value(question).unwrap_or(0),
+    };
+    weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question) + chosen + left
 }
 
 /// Every term of a node's score, for people.
@@ -138,6 +147,8 @@ pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> Sco
     terms.extend(spread.map(|value| term("topologySpread", value, weights.topology_spread)));
     let chosen = device_choice::value(question);
     terms.extend(chosen.map(|value| term("deviceChoice", value, weights.device_choice)));
+    let left = storage_capacity::value(question);
+    terms.extend(left.map(|value| term("storageCapacity", value, weights.storage_capacity)));
     let shares = room.images.shares(&question.shape.facts.images);
     let images = images::value(question, &shares);
     terms.extend(images.map(|value| term("imageLocality", value, weights.image_locality)));

@@ -126,6 +126,9 @@ pub struct Profile {
     /// What claims on devices list first.
     #[schemars(range(min = 0, max = 100))]
     pub device_choice: Option<u32>,
+    /// Storage that is left where volumes are made for a pod.
+    #[schemars(range(min = 0, max = 100))]
+    pub storage_capacity: Option<u32>,
 }
 
 /// One price; what is absent matches every node.

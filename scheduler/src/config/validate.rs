@@ -118,6 +118,7 @@ fn weights(profile: &Profile) -> Weights {
         pod_affinity: profile.pod_affinity.unwrap_or(default.pod_affinity),
         topology_spread: profile.topology_spread.unwrap_or(default.topology_spread),
         device_choice: profile.device_choice.unwrap_or(default.device_choice),
+        storage_capacity: profile.storage_capacity.unwrap_or(default.storage_capacity),
     }
 }
 

@@ -271,6 +271,7 @@ impl Storage for StorageCapacity {
             class: shared.texts.text(&self.storage_class_name),
             nodes: self.node_topology.as_ref().map(label_selector),
             largest: largest.map(|quantity| quantity.units()),
+            left: self.capacity.map(|quantity| quantity.units()),
         })
     }
 }

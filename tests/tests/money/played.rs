@@ -63,6 +63,7 @@ pub fn packs() -> Policy {
         pod_affinity: 0,
         topology_spread: 0,
         device_choice: 0,
+        storage_capacity: 0,
     };
     let weights = Weights { packing: 1, ..none };
     Policy { profiles: [(text("default"), weights)].into(), ..policy() }

@@ -208,6 +208,8 @@ pub struct CapacityFacts {
     pub nodes: Option<LabelSelector>,
     /// Bytes of the largest volume that could be made; `None`: not known, so none.
     pub largest: Option<i64>,
+    /// Bytes that are left in all; `None`: nobody says.
+    pub left: Option<i64>,
 }
 
 /// A VolumeAttachment.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Choice, ClaimEntry, Volumes};
+use super::{Choice, ClaimEntry, Storage, Volumes};
 use crate::explain::reason::StorageRefusal;
 use crate::model::input::{
     Attach, CapacityFacts, ClaimFacts, ClaimKey, ClaimTemplate, Disk, DiskKind, DriverFacts,
@@ -70,6 +70,8 @@ pub enum Need {
 pub struct Making {
     /// Its class, if anybody makes volumes of it.
     class: Option<Arc<StorageClassFacts>>,
+    /// Bytes asked.
+    asked: i64,
     /// Where enough is left; `None`: nobody counts.
     capacities: Option<Vec<Arc<CapacityFacts>>>,
 }
@@ -231,7 +233,7 @@ impl Volumes {
             let all = pool.capacities.iter().map(|key| &self.capacities[key]);
             all.filter(|it| it.largest.is_some_and(|most| most >= size)).cloned().collect()
         });
-        Making { class: Some(class.clone()), capacities }
+        Making { class: Some(class.clone()), asked: claim.size.unwrap_or(0), capacities }
     }
 
     fn candidates(&self, claim: &ClaimFacts) -> Candidates {
@@ -322,6 +324,14 @@ impl Candidates {
 }
 
 impl Need {
+    /// How a volume would be made, if one may be.
+    pub fn making(&self) -> Option<&Making> {
+        match self {
+            Need::Selected(_, making) | Need::Open(_, making) => Some(making),
+            Need::Bound(_) | Need::Nowhere(_) | Need::Chosen(..) => None,
+        }
+    }
+
     /// Volumes that an open claim could take on a node; `None`: one could be made for it there.
     pub fn takes_there<'a>(
         &'a self,
@@ -346,14 +356,29 @@ impl Making {
         if !class.topologies.is_empty() && !class.topologies.iter().any(here) {
             return Made::Nowhere;
         }
-        let enough = |capacity: &Arc<CapacityFacts>| {
-            capacity.nodes.as_ref().is_some_and(|nodes| selects(nodes, &node.labels))
-        };
         match &self.capacities {
-            Some(capacities) if !capacities.iter().any(enough) => Made::NoStorage,
+            Some(capacities) if !capacities.iter().any(|it| is_near(it, node)) => Made::NoStorage,
             _ => Made::Yes,
         }
     }
+
+    /// Whether somebody counts what is left for it.
+    pub fn counts(&self) -> bool {
+        self.capacities.is_some()
+    }
+
+    /// What it asks and what is left for it on a node, with its class, where somebody counts that.
+    pub fn left_on(&self, node: &NodeFacts) -> Option<(&Text, Storage)> {
+        let class = self.class.as_ref()?;
+        let near = self.capacities.as_ref()?.iter().filter(|it| is_near(it, node));
+        let left = near.filter_map(|it| it.left).max().unwrap_or(0);
+        Some((&class.name, Storage { asked: self.asked, left }))
+    }
+}
+
+/// Whether a node could use what is made there.
+fn is_near(capacity: &CapacityFacts, node: &NodeFacts) -> bool {
+    capacity.nodes.as_ref().is_some_and(|nodes| selects(nodes, &node.labels))
 }
 
 /// Whether one node alone reaches a volume, as far as its terms say so by name.

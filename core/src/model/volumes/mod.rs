@@ -21,6 +21,7 @@ use crate::model::input::{
 mod attachments;
 mod demand;
 mod holdings;
+mod left;
 mod ways;
 
 use attachments::Attachments;
@@ -29,6 +30,7 @@ use holdings::NodeUse;
 
 pub use demand::{Counted, Demand, Handle, Need, Wanted};
 pub use holdings::{Choice, Choices, Setting};
+pub use left::Storage;
 
 /// All storage objects and their uses.
 #[derive(Debug, Default)]
