@@ -289,6 +289,9 @@ impl Volumes {
         if old == facts {
             return Concerned::default();
         }
+        // How much is left is a preference: nobody fits because of it who did not before.
+        let refuses = |it: &CapacityFacts| CapacityFacts { left: None, ..it.clone() };
+        let concerns = old.as_deref().map(refuses) != facts.as_deref().map(refuses);
         let stamp = self.tick();
         for (facts, now) in [(old, false), (facts, true)] {
             let Some(facts) = facts else { continue };
@@ -300,7 +303,7 @@ impl Volumes {
             };
             self.forget_unused_pool(&facts.class);
         }
-        Concerned::if_new(true)
+        Concerned::if_new(concerns)
     }
 
     fn put_attachment(&mut self, name: &Text, facts: Option<AttachmentFacts>) -> Concerned {
