@@ -14,23 +14,28 @@
 //! Phases: outer domains, the innermost first, that have slots for all slices of each set by
 //! itself; in each the sets one after the other, in several orders; a set's slices go to the fewest
 //! inner domains (the last one to where it fits best) and there go as every gang goes. What that
-//! does not find, where members or sets depend on each other, [`turns`] looks for.
+//! does not find, where members or sets depend on each other, [`turns`] looks for. Members that
+//! join a gang which runs complete its slices ([`beside`]).
 //!
 //! Restart: nothing is kept; who is where says which slices lack members. Cost: a few numbers for
 //! each domain of the two levels.
 
+mod beside;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
+use capstan_topology::{DomainIdx, LevelIdx};
 
 use super::gang::{self, Ask, TRIES_MAX, TopologyAsk};
 use super::{coupled, pod_sets, turns};
 use crate::explain::reason::SearchBound;
-use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
+use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+
+pub use beside::place_beside;
 
 /// Slices asked of a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +45,6 @@ pub struct Slices {
     /// Members of a slice; at least one.
     pub size: u32,
 }
-
-/// By number of a slice, the inner domains where some of it are.
-type Begun = BTreeMap<usize, BTreeSet<DomainIdx>>;
 
 /// An inner domain, and how much of a set goes there.
 struct Share {
@@ -410,177 +412,4 @@ fn more_worth(state: &ClusterState, class: ClassIdx, share: &Share, more: u64) -
     let (index, tree) = (state.classes.fit(class), &state.room.tree);
     let worth = |members: u64| index.worth(tree, share.domain, members as u32);
     worth(share.taken + more) - worth(share.taken)
-}
-
-/// Places more members of a gang that runs (`peers`: shape and node of those): into slices that
-/// lack some, where the others of those are, then in slices of their own. `false`: some of them may
-/// be placed.
-pub fn place_beside(
-    txn: &mut Txn<'_>,
-    asks: &[Ask],
-    topology: TopologyAsk,
-    of: Slices,
-    peers: &[(ShapeIdx, NodeIdx)],
-) -> bool {
-    let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
-    if !topology.per_set && outer_of(txn, topology, &all).is_none() {
-        return gang::place(txn, asks, topology);
-    }
-    let asks = asks.iter().filter(|ask| !ask.pods.is_empty());
-    pod_sets::sets_in_turn(txn, asks, topology.mixed).into_iter().all(|set| {
-        let own = pod_sets::peers_of(txn, set[0], peers);
-        let near = if topology.per_set { &own } else { &all };
-        match outer_of(txn, topology, near) {
-            None => {
-                let set: Vec<Ask> = set.into_iter().cloned().collect();
-                gang::place(txn, &set, TopologyAsk { per_set: false, ..topology })
-            }
-            Some(outer) => place_more(txn, &set, &own, of, outer),
-        }
-    })
-}
-
-/// The domain of the required level where those are whom more members join; `None`: nobody of them
-/// is in any.
-fn outer_of(txn: &Txn<'_>, topology: TopologyAsk, near: &[NodeIdx]) -> Option<DomainIdx> {
-    let tree = &txn.state().room.tree;
-    match topology.required {
-        None => Some(tree.root()),
-        Some(level) => gang::home(tree, level, near),
-    }
-}
-
-/// More members of one set; where they have several shapes, as if all were of one of these.
-fn place_more(
-    txn: &mut Txn<'_>,
-    set: &[&Ask],
-    own: &[NodeIdx],
-    of: Slices,
-    outer: DomainIdx,
-) -> bool {
-    let start = txn.checkpoint();
-    let members = in_order(txn, set);
-    set.iter().any(|like| {
-        set.iter().for_each(|ask| txn.fresh(ask.class));
-        let more = members.len() as u64;
-        let shares = completed(txn.state(), (like.class, more), own, of, outer);
-        let placed = shares.is_some_and(|shares| {
-            let parts = to_their_slices(txn.state(), &members, &shares, of);
-            shares.iter().zip(parts).all(|((domain, _), here)| {
-                let asks = by_class(&here);
-                gang::try_domain(txn, &asks.iter().collect::<Vec<_>>(), *domain, true)
-            })
-        });
-        if !placed {
-            txn.rollback_to(start);
-        }
-        placed
-    })
-}
-
-/// Which members of a set go to each of these inner domains, so many to each: those first whose
-/// slice is there, those last whose slice is elsewhere.
-fn to_their_slices(
-    state: &ClusterState,
-    members: &[(ClassIdx, PodIdx)],
-    shares: &[(DomainIdx, u64)],
-    of: Slices,
-) -> Vec<Vec<(ClassIdx, PodIdx)>> {
-    let (slices, there) = slices_of(state, members[0].1, of);
-    let mut left = members.to_vec();
-    let part = |(domain, count): &(DomainIdx, u64)| {
-        left.sort_by_cached_key(|(_, pod)| {
-            let slice = slices.get(pod);
-            let domains = slice.and_then(|slice| there.get(slice));
-            let here = domains.is_some_and(|domains| domains.contains(domain));
-            (!here, domains.is_some(), slice)
-        });
-        let rest = left.split_off(*count as usize);
-        std::mem::replace(&mut left, rest)
-    };
-    shares.iter().map(part).collect()
-}
-
-/// The slice of each member of a pod's set, by number, and which of those have begun.
-fn slices_of(state: &ClusterState, pod: PodIdx, of: Slices) -> (BTreeMap<PodIdx, usize>, Begun) {
-    let (mut slices, mut there) = (BTreeMap::new(), Begun::new());
-    let Some(workload) = state.pods[pod].workload else { return (slices, there) };
-    let (shape, tree) = (state.pods[pod].shape, &state.room.tree);
-    let members = state.workloads[workload].members.iter().map(|pod| (*pod, &state.pods[*pod]));
-    let stay = members.filter(|(_, member)| member.active() && !member.terminating);
-    let set = stay.filter(|(_, member)| pod_sets::alike(&state.room, member.shape, shape));
-    for (at, (pod, member)) in set.enumerate() {
-        let slice = at / of.size as usize;
-        slices.insert(pod, slice);
-        let position = member.place.and_then(|node| tree.position(node));
-        if let Some(domain) = position.and_then(|position| tree.domain_of(of.level, position)) {
-            there.entry(slice).or_default().insert(domain);
-        }
-    }
-    (slices, there)
-}
-
-/// How many more members of a set go to which inner domains, so that with those that are there all
-/// are in whole slices, but for one that is what is left over; `None`: there is no such way.
-fn completed(
-    state: &ClusterState,
-    (class, more): (ClassIdx, u64),
-    own: &[NodeIdx],
-    of: Slices,
-    outer: DomainIdx,
-) -> Option<Vec<(DomainIdx, u64)>> {
-    let size = u64::from(of.size);
-    let there = counts(state, own, of, outer);
-    let mut all = inner(state, class, of, outer);
-    let known: Vec<DomainIdx> = all.iter().map(|share| share.domain).collect();
-    let full = there.keys().filter(|domain| !known.contains(domain));
-    all.extend(full.map(|domain| Share { domain: *domain, slots: 0, taken: 0 }));
-    let count = |share: &Share| there.get(&share.domain).copied().unwrap_or(0);
-    let rest = (there.values().sum::<u64>() + more) % size;
-    // What is left over stays where the fuller part of a slice is, else where it could be made
-    // whole.
-    all.sort_by_key(|share| {
-        let part = count(share) % size;
-        (Reverse(part), share.slots < size, share.slots, share.domain)
-    });
-    let odd = (0..all.len()).map(Some).filter(|_| rest > 0).chain((rest == 0).then_some(None));
-    odd.into_iter().find_map(|odd| {
-        let mut left = more;
-        for (at, share) in all.iter_mut().enumerate() {
-            let wanted = if Some(at) == odd { rest } else { 0 };
-            share.taken = (wanted + size - count(share) % size) % size;
-            left = left.checked_sub(share.taken)?;
-            if share.taken > share.slots {
-                return None;
-            }
-        }
-        let mut wanted = left / size;
-        for share in &mut all {
-            let slices = share.whole(size).min(wanted);
-            share.taken += slices * size;
-            wanted -= slices;
-        }
-        let taken = all.iter().filter(|share| share.taken > 0);
-        (wanted == 0).then(|| taken.map(|share| (share.domain, share.taken)).collect())
-    })
-}
-
-/// Members of a set by inner domain of an outer one: those that others put elsewhere are no part of
-/// its slices.
-fn counts(
-    state: &ClusterState,
-    own: &[NodeIdx],
-    of: Slices,
-    outer: DomainIdx,
-) -> BTreeMap<DomainIdx, u64> {
-    let tree = &state.room.tree;
-    let outer = tree.domain(outer).start..tree.domain(outer).end;
-    let mut counts = BTreeMap::new();
-    let positions = own.iter().filter_map(|node| tree.position(*node));
-    for position in positions.filter(|position| outer.contains(position)) {
-        if let Some(domain) = tree.domain_of(of.level, position) {
-            *counts.entry(domain).or_default() += 1;
-        }
-    }
-    counts
 }
