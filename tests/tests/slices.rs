@@ -264,6 +264,30 @@ fn each_gets_its_own_back(rooms: (i64, i64), labelled: bool) {
     assert_eq!(nodes, ["n0", "n1"], "{rooms:?} {labelled}");
 }
 
+/// Two slices of a rack lost a member each: both go back there, though another rack is tighter, or
+/// could take more of those that join.
+#[test]
+fn members_of_several_slices_go_back_to_their_rack() {
+    for labelled in [false, true] {
+        go_back_to_their_rack(&[(0, 0, 5), (0, 1, 2)], &["", "n0", "", "n0"], labelled);
+        let places = ["", "n0", "", "n0", "", "n1", "", "n1"];
+        go_back_to_their_rack(&[(0, 0, 8), (0, 1, 6)], &places, labelled);
+    }
+}
+
+fn go_back_to_their_rack(nodes: &[(u8, u8, i64)], places: &[&str], labelled: bool) {
+    let (nodes, members) = (nodes.to_vec(), [places.len() as u32, 0]);
+    let case = Case { nodes, members, size: 2, in_one_zone: false, labelled };
+    let mut pods = case.gang();
+    for (pod, node) in pods.iter_mut().zip(places) {
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    let placed = binds(&Engine::new().step(NOW, case.facts(pods)));
+    let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
+    let others: Vec<&str> = places.iter().copied().skip(1).step_by(2).collect();
+    assert_eq!(nodes, others, "{labelled}");
+}
+
 /// Who comes for a member that is being deleted waits for its place: those who leave are no part of
 /// any slice.
 #[test]

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::{DomainIdx, NodeIdx};
 
-use super::{Share, Slices, by_class, in_order, inner};
+use super::{Share, Slices, by_class, in_order, inner, more_worth, take_fewest, take_worthiest};
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
@@ -71,10 +71,11 @@ fn place_more(
 ) -> bool {
     let start = txn.checkpoint();
     let members = in_order(txn, set);
+    let lacking = lacking(txn.state(), &members, of);
     set.iter().any(|like| {
         set.iter().for_each(|ask| txn.fresh(ask.class));
         let more = members.len() as u64;
-        let shares = completed(txn.state(), (like.class, more), own, of, outer);
+        let shares = completed(txn.state(), (like.class, more), (own, &lacking), of, outer);
         let placed = shares.is_some_and(|shares| {
             let parts = to_their_slices(txn.state(), &members, &shares, of);
             shares.iter().zip(parts).all(|((domain, _), here)| {
@@ -87,6 +88,21 @@ fn place_more(
         }
         placed
     })
+}
+
+/// How many of these members others of their slices wait for, by inner domain.
+fn lacking(
+    state: &ClusterState,
+    members: &[(ClassIdx, PodIdx)],
+    of: Slices,
+) -> BTreeMap<DomainIdx, u64> {
+    let (slices, there) = slices_of(state, members[0].1, of);
+    let begun = members.iter().filter_map(|(_, pod)| there.get(slices.get(pod)?));
+    let mut lacking = BTreeMap::new();
+    for domain in begun.flatten() {
+        *lacking.entry(*domain).or_default() += 1;
+    }
+    lacking
 }
 
 /// Which members of a set go to each of these inner domains, so many to each: those first whose
@@ -132,11 +148,12 @@ fn slices_of(state: &ClusterState, pod: PodIdx, of: Slices) -> (BTreeMap<PodIdx,
 }
 
 /// How many more members of a set go to which inner domains, so that with those that are there all
-/// are in whole slices, but for one that is what is left over; `None`: there is no such way.
+/// are in whole slices, but for one that is what is left over; `None`: there is no such way. Where
+/// others of their slices are as many go as are `lacking`, if they do.
 fn completed(
     state: &ClusterState,
     (class, more): (ClassIdx, u64),
-    own: &[NodeIdx],
+    (own, lacking): (&[NodeIdx], &BTreeMap<DomainIdx, u64>),
     of: Slices,
     outer: DomainIdx,
 ) -> Option<Vec<(DomainIdx, u64)>> {
@@ -147,12 +164,19 @@ fn completed(
     let full = there.keys().filter(|domain| !known.contains(domain));
     all.extend(full.map(|domain| Share { domain: *domain, slots: 0, taken: 0 }));
     let count = |share: &Share| there.get(&share.domain).copied().unwrap_or(0);
+    let lacks = |share: &Share| lacking.get(&share.domain).copied().unwrap_or(0);
     let rest = (there.values().sum::<u64>() + more) % size;
-    // What is left over stays where the fuller part of a slice is, else where it could be made
-    // whole.
-    all.sort_by_key(|share| {
-        let part = count(share) % size;
-        (Reverse(part), share.slots < size, share.slots, share.domain)
+    let thrifty = state.classes.class(class).key.scoring.is_thrifty();
+    let gain = |share: &Share, more: u64| match thrifty {
+        true => more_worth(state, class, share, more),
+        false => 0,
+    };
+    // What is left over stays where the fuller part of a slice is, or where slices lack most, else
+    // where it could be made whole.
+    all.sort_by_cached_key(|share| {
+        let (part, gained) = (count(share) % size, gain(share, rest));
+        let here = (Reverse(part), Reverse(lacks(share)), Reverse(gained));
+        (here, share.slots < size, share.slots, share.domain)
     });
     let odd = (0..all.len()).map(Some).filter(|_| rest > 0).chain((rest == 0).then_some(None));
     odd.into_iter().find_map(|odd| {
@@ -167,12 +191,17 @@ fn completed(
         }
         let mut wanted = left / size;
         for share in &mut all {
-            let slices = share.whole(size).min(wanted);
+            let begun = lacks(share).saturating_sub(share.taken).div_ceil(size);
+            let slices = share.whole(size).min(begun).min(wanted);
             share.taken += slices * size;
             wanted -= slices;
         }
+        match thrifty {
+            true => take_worthiest(&mut all, (wanted, size), &gain)?,
+            false => take_fewest(&mut all, (wanted, size))?,
+        }
         let taken = all.iter().filter(|share| share.taken > 0);
-        (wanted == 0).then(|| taken.map(|share| (share.domain, share.taken)).collect())
+        Some(taken.map(|share| (share.domain, share.taken)).collect())
     })
 }
 
