@@ -361,29 +361,39 @@ fn members_that_spread_are_beside_their_neighbours() {
 /// Two workers and their leader, each set in one zone; the first worker runs on the first node, the
 /// others are lost. Workers want a leader in their zone. Who is bound, and where.
 fn joined(nodes: Vec<(i64, i64, Option<&'static str>)>) -> Vec<(String, String)> {
+    let worker = Arc::new(PodShape {
+        requests: amounts(&[("cpu", 1)]),
+        kin: kin(&[("app", "b")]),
+        neighbours: near_a(),
+        ..PodShape::default()
+    });
+    let (requests, kin) = (amounts(&[("cpu", 2)]), kin(&[("app", "a")]));
+    let leader = Arc::new(PodShape { requests, kin, ..PodShape::default() });
+    let members = vec![worker.clone(), worker, leader];
+    join(&Case { nodes, members, ask: Ask::Sets { level: 0 } }, &[0])
+}
+
+fn kin(of: &[(&str, &str)]) -> Option<Arc<Kin>> {
+    Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(of) }))
+}
+
+/// Somebody of an app in the same zone.
+fn near_a() -> Option<Arc<Neighbours>> {
     let a = Requirement { key: text("app"), operator: Operator::In, values: vec![text("a")] };
     let namespaces = vec![text(TEAM)];
     let peers = PeerSelector { namespaces, namespace_selector: None, labels: Some(vec![a]) };
     let affinity = vec![PeerTerm { key: text(ZONE), peers }];
-    let kin = |app: &str| {
-        let labels = labels(&[("app", app)]);
-        Some(Arc::new(Kin { namespace: text(TEAM), labels }))
-    };
-    let worker = Arc::new(PodShape {
-        requests: amounts(&[("cpu", 1)]),
-        kin: kin("b"),
-        neighbours: Some(Arc::new(Neighbours { affinity, ..Neighbours::default() })),
-        ..PodShape::default()
-    });
-    let requests = amounts(&[("cpu", 2)]);
-    let leader = Arc::new(PodShape { requests, kin: kin("a"), ..PodShape::default() });
-    let members = vec![worker.clone(), worker, leader];
-    let case = Case { nodes, members, ask: Ask::Sets { level: 0 } };
-    let mut pods = gang("g", 3, Some(3), &case.members[0], &case.wishes());
+    Some(Arc::new(Neighbours { affinity, ..Neighbours::default() }))
+}
+
+/// Who is bound of a gang of which these run on the first node, and where.
+fn join(case: &Case, run: &[usize]) -> Vec<(String, String)> {
+    let count = case.members.len() as u32;
+    let mut pods = gang("g", count, Some(count), &case.members[0], &case.wishes());
     for (pod, shape) in pods.iter_mut().zip(&case.members) {
         pod.shape = shape.clone();
     }
-    pods[0].node = Some(text("n0"));
+    run.iter().for_each(|at| pods[*at].node = Some(text("n0")));
     let nodes = case.model().nodes.into_iter().map(|it| Input::Node(it.into()));
     let facts = [namespace()].into_iter().chain(nodes).chain(pods.into_iter().map(Input::Pod));
     let mut engine = Engine::new();
@@ -409,6 +419,30 @@ fn a_set_that_joins_chooses_the_domain_in_which_another_one_is() {
         let want =
             [("g-1", "n0"), ("g-2", "n0")].map(|(pod, node)| (pod.to_owned(), node.to_owned()));
         assert_eq!(bound, want, "{here} {there}");
+    }
+}
+
+/// Each of two sets goes in slices of two, and one of them wants the other in its zone. A slice of
+/// each runs, the others are lost: the tightest zone has room for those alone who are wanted.
+#[test]
+fn slices_that_join_go_where_another_set_needs_them() {
+    for labelled in [false, true] {
+        let member = |at: usize| {
+            let (app, index) = (if at < 4 { "a" } else { "b" }, at.to_string());
+            let own = [("app", app), ("index", index.as_str())];
+            let slices = Some(SliceWish { level: text(LEVELS[0]), size: 2 });
+            Arc::new(PodShape {
+                requests: amounts(&[("cpu", 1)]),
+                kin: kin(&own[..1 + usize::from(labelled)]),
+                neighbours: near_a().filter(|_| app == "b"),
+                levels: Some(Arc::new(SetLevels { slices, ..SetLevels::default() })),
+                ..PodShape::default()
+            })
+        };
+        let nodes = vec![(4, 9, Some("x")), (2, 9, Some("y")), (4, 9, Some("z"))];
+        let case = Case { nodes, members: (0..8).map(member).collect(), ask: Ask::Own };
+        let want = ["g-2", "g-3", "g-6", "g-7"].map(|pod| (pod.to_owned(), "n2".to_owned()));
+        assert_eq!(join(&case, &[0, 1, 4, 5]), want, "{labelled}");
     }
 }
 

@@ -155,16 +155,19 @@ pub fn place_beside(
     peers: &[(ShapeIdx, NodeIdx)],
 ) -> bool {
     let start = txn.checkpoint();
-    let placed = if topology.per_set {
-        pod_sets::place_beside(txn, asks, topology, peers) || {
-            txn.rollback_to(start);
-            turns::place_beside(txn, asks, topology, peers)
+    let in_turns = |txn: &mut Txn<'_>| {
+        txn.rollback_to(start);
+        turns::place_beside(txn, asks, topology, peers)
+    };
+    let placed = match topology.slices {
+        _ if topology.per_set => {
+            pod_sets::place_beside(txn, asks, topology, peers) || in_turns(txn)
         }
-    } else if let Some(of) = topology.slices {
-        slices::place_beside(txn, asks, topology, of, peers)
-    } else {
-        let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
-        place_near(txn, asks, topology, &all)
+        Some(of) => slices::place_beside(txn, asks, topology, of, peers) || in_turns(txn),
+        None => {
+            let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
+            place_near(txn, asks, topology, &all)
+        }
     };
     if !placed {
         txn.rollback_to(start);

@@ -36,6 +36,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 
 pub use beside::place_beside;
+pub(super) use beside::{counts, cut_beside, outer_of, to_their_slices};
 
 /// Slices asked of a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@
 //! Cost: nothing for one set whose members do not depend on each other, and for sets that are found
 //! one after the other; else a search ([`coupled`]) that is bounded by counts and says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::{DomainIdx, NodeIdx};
 
@@ -25,7 +25,7 @@ use super::{common_claims, levels, pod_sets, ways};
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::Txn;
 
-/// Whether [`place`] and [`holds`] look for places of these.
+/// Whether [`place`], [`place_beside`], and [`holds`] look for places of these.
 pub(super) fn are_searched(txn: &mut Txn<'_>, asks: &[Count]) -> bool {
     asks.iter().for_each(|(class, _)| txn.fresh(*class));
     let state = txn.state();
@@ -48,7 +48,8 @@ pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> b
         topology.of_members(&txn.state().room, &members)
     };
     let asked: Vec<TopologyAsk> = sets.iter().map(of_set).collect();
-    let (asks, parts): (Vec<Ask>, Vec<Part>) = parts(txn, &sets, &asked).into_iter().unzip();
+    let parts = parts(&sets, &asked, |members, of| slices::cut(txn, members, of));
+    let (asks, parts): (Vec<Ask>, Vec<Part>) = parts.into_iter().unzip();
     let slices: Vec<Option<Slices>> = parts.iter().map(|part| asked[part.set].slices).collect();
     let confines = Confines::new(parts, &asked);
     // Levels of each set by itself are for the search, which looks everywhere.
@@ -67,10 +68,9 @@ pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> b
     }
 }
 
-/// Places more members of several sets of a gang that runs (`peers`: shape and node of those), for
-/// each of which levels hold by itself, or nothing and answers `false`: a set that chooses its
-/// domain may have to choose that where another one is already. Sets that go in slices are not
-/// looked for: which of those are begun is told by who is in them.
+/// Places more members of a gang that runs (`peers`: shape and node of those) that are of several
+/// sets or go in slices, or nothing and answers `false`: a set that chooses its domains may have to
+/// choose those where another one is, and slices that were begun are completed where they are.
 pub(super) fn place_beside(
     txn: &mut Txn<'_>,
     asks: &[Ask],
@@ -79,36 +79,97 @@ pub(super) fn place_beside(
 ) -> bool {
     let asks: Vec<Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).cloned().collect();
     let sets = pod_sets::sets(txn, asks.iter(), topology.mixed);
-    if sets.len() < 2 || !coupled::are_coupled(txn, &gang::counts_of(&asks)) {
-        return false;
-    }
     let of_set = |set: &Vec<&Ask>| {
         let joining = levels::members_of(txn.state(), set.iter().copied());
         topology.beside(&txn.state().room, &joining, peers)
     };
     let asked: Vec<TopologyAsk> = sets.iter().map(of_set).collect();
-    if asked.iter().any(|asked| asked.slices.is_some()) {
+    let alone = sets.len() < 2 && asked.iter().all(|asked| asked.slices.is_none());
+    if alone || !are_searched(txn, &gang::counts_of(&asks)) {
         return false;
     }
-    let (asks, parts): (Vec<Ask>, Vec<Part>) = parts(txn, &sets, &asked).into_iter().unzip();
-    let mut confines = Confines::new(parts, &asked);
-    for (at, set) in sets.iter().enumerate() {
-        let own = pod_sets::peers_of(txn, set[0], peers);
-        let tree = &txn.state().room.tree;
-        let home = asked[at].required.and_then(|level| gang::home(tree, level, &own));
-        home.into_iter().for_each(|home| confines.settle(at, home));
-    }
-    // Near those who are there if that goes, else anywhere: the sets have their levels.
+    // Near those who are there if that goes, else anywhere: sets with levels have those.
     let preferred = asked.iter().filter_map(|asked| asked.required).max();
-    let topology = TopologyAsk { required: None, preferred, ..topology };
-    let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
+    let by_set = TopologyAsk { required: None, preferred, ..topology };
+    let topology = if topology.per_set { by_set } else { topology };
+    let mut near: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
+    let Some(outer) = slices::outer_of(txn, topology, &near) else { return false };
+    let tree = &txn.state().room.tree;
+    let range = tree.domain(outer).start..tree.domain(outer).end;
+    near.retain(|node| tree.position(*node).is_some_and(|position| range.contains(&position)));
+    let (parts, confines) = joining(txn, (&sets, &asked), outer, peers);
+    let slices_of = |part: &Part| asked[part.set].slices.filter(|_| part.slice.is_none());
+    let slices: Vec<Option<Slices>> = parts.iter().map(|(_, part)| slices_of(part)).collect();
+    let mut asks: Vec<Ask> = parts.into_iter().map(|(ask, _)| ask).collect();
     let counts = gang::counts_of(&asks);
-    match coupled::near(txn, &counts, topology, &all, Some(&confines)) {
+    match coupled::near(txn, &counts, topology, &near, Some(&confines)) {
         Found::Places(places) => {
+            to_begun_slices(txn, &mut asks, &places, &slices);
             let pods = in_slices(txn, &asks, &places, &[]);
             gang::put_all(txn, &asks, places.into_iter().zip(pods))
         }
         Found::None | Found::Bound(_) => false,
+    }
+}
+
+/// Members that join, with what they are part of, and where that lets them go beside those of their
+/// sets that have places: all of them in `outer`, where levels do not hold for sets.
+fn joining(
+    txn: &Txn<'_>,
+    (sets, asked): (&[Vec<&Ask>], &[TopologyAsk]),
+    outer: DomainIdx,
+    peers: &[(ShapeIdx, NodeIdx)],
+) -> (Vec<(Ask, Part)>, Confines) {
+    let mut begun: Vec<BTreeSet<DomainIdx>> = Vec::new();
+    let parts = parts(sets, asked, |members, of| {
+        let (cut, there): (Vec<_>, Vec<_>) =
+            slices::cut_beside(txn, members, of).into_iter().unzip();
+        begun.extend(there);
+        cut
+    });
+    let mut confines = Confines::new(parts.iter().map(|(_, part)| *part).collect(), asked);
+    for (at, (set, asked)) in sets.iter().zip(asked).enumerate() {
+        let own = pod_sets::peers_of(txn, set[0], peers);
+        let outer = match asked.per_set {
+            true => slices::outer_of(txn, *asked, &own),
+            false => Some(outer),
+        };
+        // Who is in no domain of the level draws nobody anywhere.
+        let Some(outer) = outer else { continue };
+        if asked.per_set && asked.required.is_some() {
+            confines.settle(at, outer);
+        }
+        if let Some(of) = asked.slices {
+            confines.join(at, slices::counts(txn.state(), &own, of, outer));
+        }
+    }
+    for (slice, domains) in begun.into_iter().enumerate() {
+        confines.join_slice(slice, domains);
+    }
+    (parts, confines)
+}
+
+/// Puts members of each ask into the order in which they get places from domain to domain: those
+/// first whose slice is in the first of these. Slices are those of each ask.
+fn to_begun_slices(txn: &Txn<'_>, asks: &mut [Ask], places: &[Place], slices: &[Option<Slices>]) {
+    let tree = &txn.state().room.tree;
+    for (at, (ask, of)) in asks.iter_mut().zip(slices).enumerate() {
+        let Some(of) = *of else { continue };
+        let here = places.iter().filter(|place| place.ask == at);
+        let mut positions: Vec<usize> =
+            here.filter_map(|place| tree.position(place.node)).collect();
+        positions.sort_unstable();
+        let mut shares: Vec<(DomainIdx, u64)> = Vec::new();
+        for position in positions {
+            let domain = tree.domain_of(of.level, position).expect("slices are in domains");
+            match shares.last_mut().filter(|(last, _)| *last == domain) {
+                Some((_, count)) => *count += 1,
+                None => shares.push((domain, 1)),
+            }
+        }
+        let members: Vec<_> = ask.pods.iter().map(|pod| (ask.class, *pod)).collect();
+        let parts = slices::to_their_slices(txn.state(), &members, &shares, of);
+        ask.pods = parts.into_iter().flatten().map(|(_, pod)| pod).collect();
     }
 }
 
@@ -134,8 +195,12 @@ pub(super) fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: To
 }
 
 /// Asks of sets, for each of which this is asked, with what they are part of; one for each slice
-/// where those are of certain members.
-fn parts(txn: &Txn<'_>, sets: &[Vec<&Ask>], asked: &[TopologyAsk]) -> Vec<(Ask, Part)> {
+/// where those are of certain members, as `cut` has them.
+fn parts(
+    sets: &[Vec<&Ask>],
+    asked: &[TopologyAsk],
+    mut cut: impl FnMut(&[&Ask], Slices) -> Vec<Vec<Ask>>,
+) -> Vec<(Ask, Part)> {
     let (mut all, mut slice) = (Vec::new(), 0);
     for (set, members) in sets.iter().enumerate() {
         let mut add = |ask: &Ask, slice| {
@@ -144,8 +209,8 @@ fn parts(txn: &Txn<'_>, sets: &[Vec<&Ask>], asked: &[TopologyAsk]) -> Vec<(Ask, 
         };
         match (asked[set].slices, members.as_slice()) {
             (Some(of), [_, _, ..]) => {
-                for cut in slices::cut(txn, members, of) {
-                    cut.iter().for_each(|ask| add(ask, Some(slice)));
+                for asks in cut(members, of) {
+                    asks.iter().for_each(|ask| add(ask, Some(slice)));
                     slice += 1;
                 }
             }

@@ -12,7 +12,7 @@
 //!
 //! Cost: a few numbers for each domain where members of the set are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::{DomainIdx, LevelIdx, Tree};
 
@@ -83,6 +83,19 @@ impl Confines {
     /// Others of a set are in a domain already, where all of it is to be: who joins goes there.
     pub fn settle(&mut self, set: usize, home: DomainIdx) {
         self.sets[set].homes.insert(home, 1);
+    }
+
+    /// Others of a set are in these domains of the slices' level already, so many in each: those
+    /// who join complete the slices that were begun.
+    pub fn join(&mut self, set: usize, parts: BTreeMap<DomainIdx, u64>) {
+        let set = &mut self.sets[set];
+        set.all += parts.values().sum::<u64>();
+        set.parts = parts;
+    }
+
+    /// Others of a slice that is of certain members are in these domains.
+    pub fn join_slice(&mut self, slice: usize, domains: BTreeSet<DomainIdx>) {
+        self.told[slice] = domains.into_iter().map(|domain| (domain, 1)).collect();
     }
 
     /// Whether one more of an ask may go to a position.

@@ -53,7 +53,11 @@ pub fn place_beside(
 
 /// The domain of the required level where those are whom more members join; `None`: nobody of them
 /// is in any.
-fn outer_of(txn: &Txn<'_>, topology: TopologyAsk, near: &[NodeIdx]) -> Option<DomainIdx> {
+pub(in crate::place) fn outer_of(
+    txn: &Txn<'_>,
+    topology: TopologyAsk,
+    near: &[NodeIdx],
+) -> Option<DomainIdx> {
     let tree = &txn.state().room.tree;
     match topology.required {
         None => Some(tree.root()),
@@ -107,7 +111,7 @@ fn lacking(
 
 /// Which members of a set go to each of these inner domains, so many to each: those first whose
 /// slice is there, those last whose slice is elsewhere.
-fn to_their_slices(
+pub(in crate::place) fn to_their_slices(
     state: &ClusterState,
     members: &[(ClassIdx, PodIdx)],
     shares: &[(DomainIdx, u64)],
@@ -126,6 +130,24 @@ fn to_their_slices(
         std::mem::replace(&mut left, rest)
     };
     shares.iter().map(part).collect()
+}
+
+/// The slices of a set whose members have several shapes, of those that join: who of each does, and
+/// the inner domains where others of it are.
+pub(in crate::place) fn cut_beside(
+    txn: &Txn<'_>,
+    set: &[&Ask],
+    of: Slices,
+) -> Vec<(Vec<Ask>, BTreeSet<DomainIdx>)> {
+    let members = in_order(txn, set);
+    let (slices, mut there) = slices_of(txn.state(), members[0].1, of);
+    let mut joining: BTreeMap<Option<usize>, Vec<(ClassIdx, PodIdx)>> = BTreeMap::new();
+    for member in members {
+        joining.entry(slices.get(&member.1).copied()).or_default().push(member);
+    }
+    let mut begun = |slice: Option<usize>| there.remove(&slice?);
+    let joining = joining.into_iter();
+    joining.map(|(slice, all)| (by_class(&all), begun(slice).unwrap_or_default())).collect()
 }
 
 /// The slice of each member of a pod's set, by number, and which of those have begun.
@@ -207,7 +229,7 @@ fn completed(
 
 /// Members of a set by inner domain of an outer one: those that others put elsewhere are no part of
 /// its slices.
-fn counts(
+pub(in crate::place) fn counts(
     state: &ClusterState,
     own: &[NodeIdx],
     of: Slices,
