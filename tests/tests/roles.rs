@@ -152,6 +152,22 @@ fn what_a_role_lacks_is_whoever_of_it_finds_a_place() {
     }
 }
 
+/// One of seven runs, and of those that were made in place of the others none fits anywhere. There
+/// are more choices of six of them than are looked at.
+#[test]
+fn where_more_of_a_role_wait_than_are_tried_the_reason_says_so() {
+    let mut engine = engine(8);
+    let mut crew = of_role("g", ("a-worker", 13, 1), &[("a-worker", 7)]);
+    for (at, pod) in crew.iter_mut().enumerate().skip(1) {
+        pod.shape = shape(&[(GPU, 8 + at as i64)]);
+    }
+    let runs = bound(&crew.remove(0), "n");
+    engine.step(NOW, [runs].into_iter().chain(crew.into_iter().map(Input::Pod)).collect());
+    let why = view(&engine, "g").reason.map(|why| why.to_string()).unwrap_or_default();
+    assert!(why.contains("The search ended after 256 choices of members"), "{why}");
+    engine.recount();
+}
+
 #[test]
 fn gangs_with_other_minimums_of_the_same_pods_are_looked_at_apart() {
     let mut engine = engine(4);

@@ -262,7 +262,8 @@ impl Engine {
         count: u32,
     ) -> Refusal {
         let why = self.no_place(workload, missing, count)?;
-        match self.join_search_ended(workload, missing, count) {
+        let ended = self.join_search_ended(workload, missing, count);
+        match ended.or_else(|| self.choices_ended(workload, count)) {
             Some(bound) => Some(why.with_ended(bound)),
             None => Some(why),
         }

@@ -120,14 +120,9 @@ impl Engine {
         (missing, tries, keep): (u32, u32, bool),
         mut look: impl FnMut(&mut Engine, &[PodIdx]) -> Option<T>,
     ) -> Option<T> {
-        let choices = self.state.choices(workload).filter(|choices| choices.all == missing)?;
-        let keeps = self.state.workloads[workload].keeps();
-        let mut members = choices.slots.iter().flat_map(|slot| &slot.members);
-        // Those that an owner has still to make have places of their own.
-        if !keeps && members.any(|pod| self.state.pods[*pod].kept()) {
-            return None;
-        }
-        for counts in choices.first(tries as usize) {
+        let choices = self.choices_to_join(workload, missing)?;
+        let (looked_at, _) = choices.first(tries as usize);
+        for counts in looked_at {
             let before = self.state.begin_without(workload, &choices.others(&counts));
             let found = look(self, &choices.members(&counts));
             if found.is_none() || !keep {
@@ -138,6 +133,23 @@ impl Engine {
             }
         }
         None
+    }
+
+    /// Who else may make up what a gang that runs lacks, if it lacks exactly so many.
+    fn choices_to_join(&self, workload: WorkloadIdx, missing: u32) -> Option<Choices> {
+        let choices = self.state.choices(workload).filter(|choices| choices.all == missing)?;
+        let keeps = self.state.workloads[workload].keeps();
+        let mut members = choices.slots.iter().flat_map(|slot| &slot.members);
+        // Those that an owner has still to make have places of their own.
+        let all_made = keeps || !members.any(|pod| self.state.pods[*pod].kept());
+        all_made.then_some(choices)
+    }
+
+    /// After how many choices of others of its roles, of so many that a gang which runs lacks, it
+    /// is not looked for any more; `None`: all are looked at.
+    pub(super) fn choices_ended(&self, workload: WorkloadIdx, missing: u32) -> Option<SearchBound> {
+        let (looked_at, all) = self.choices_to_join(workload, missing)?.first(TRIES_MAX as usize);
+        (!all).then_some(SearchBound::Choices(looked_at.len() as u32))
     }
 }
 
@@ -278,12 +290,16 @@ impl Choices {
         of_shapes
     }
 
-    /// So many choices at most, those who stand first most; of those that look alike the first.
-    fn first(&self, most: usize) -> Vec<Vec<u32>> {
+    /// So many choices at most, those who stand first most; of those that look alike the first. And
+    /// whether those are all that there are.
+    fn first(&self, most: usize) -> (Vec<Vec<u32>>, bool) {
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         let mut steps = STEPS_MAX;
         let mut open: Vec<Vec<u32>> = vec![Vec::new()];
-        while let Some(begun) = open.pop().filter(|_| found.len() < most && steps > 0) {
+        while let Some(begun) = open.pop() {
+            if found.len() == most || steps == 0 {
+                return (found, false);
+            }
             steps -= 1;
             let at = begun.len();
             if at == self.slots.len() {
@@ -298,7 +314,7 @@ impl Choices {
             // The last one is taken up first.
             open.extend((low..=high).map(|count| [&begun[..], &[count]].concat()));
         }
-        found
+        (found, true)
     }
 
     /// Who begins, in order.

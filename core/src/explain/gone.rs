@@ -19,6 +19,7 @@ impl Reason {
         match self.innermost() {
             Reason::Nodes(shortage) => shortage.ended = Some(bound),
             Reason::Topology(shortage) => shortage.ended = Some(bound),
+            Reason::NoRoomBeside { ended, .. } => *ended = Some(bound),
             Reason::Flavors { tried, .. } => {
                 tried.iter_mut().for_each(|refusal| refusal.why.end_at(bound));
             }
@@ -33,6 +34,7 @@ impl Reason {
             Reason::Together { then, .. } => then.ended(),
             Reason::Nodes(shortage) => shortage.ended,
             Reason::Topology(shortage) => shortage.ended,
+            Reason::NoRoomBeside { ended, .. } => *ended,
             Reason::Flavors { tried, .. } => tried.iter().find_map(|it| it.why.ended()),
             _ => None,
         }
@@ -93,7 +95,7 @@ mod tests {
         })
     }
 
-    /// Of one set, of one beside others, and of each flavor that nodes were short of.
+    /// Of one set, of one beside others, of who joins, and of each flavor that nodes were short of.
     #[test]
     fn where_the_search_ended_is_told_wherever_nodes_are() {
         let nodes = || Reason::Nodes(shortage());
@@ -104,7 +106,9 @@ mod tests {
             pod_set: "a".into(),
             tried: vec![short(FlavorProblem::Affinity), short(FlavorProblem::Nodes(shortage()))],
         };
-        for reason in [nodes(), beside, flavors] {
+        let level = "rack".into();
+        let joins = Reason::NoRoomBeside { level, domain: None, asked: 1, holds: 0, ended: None };
+        for reason in [nodes(), beside, joins, flavors] {
             assert_eq!(reason.ended(), None);
             let told = reason.with_ended(SearchBound::Choices(29));
             assert_eq!(told.ended(), Some(SearchBound::Choices(29)));

@@ -321,6 +321,8 @@ pub enum Reason {
         asked: u32,
         /// How many more the domain holds.
         holds: u32,
+        /// The search for places ended before it had looked at all of them.
+        ended: Option<SearchBound>,
     },
     /// Victims are leaving; their room is claimed for it.
     WaitingForVictims {

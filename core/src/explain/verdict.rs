@@ -245,6 +245,7 @@ pub fn shortage_beside(
         domain: name_of(state, level, home),
         asked,
         holds: slots as u32,
+        ended: None,
     })
 }
 

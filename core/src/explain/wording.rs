@@ -281,8 +281,9 @@ impl fmt::Display for Reason {
             | Reason::OfTree { .. } => asked::write_odd(out, self),
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
             Reason::Topology(short) => out.write_str(&domains::shortage(short, true)),
-            Reason::NoRoomBeside { level, domain, asked, holds } => {
-                write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
+            Reason::NoRoomBeside { level, domain, asked, holds, ended } => {
+                write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)?;
+                out.write_str(&nodes::ended_behind(*ended))
             }
             Reason::WaitingForVictims { .. }
             | Reason::WaitingForDevices { .. }
