@@ -9,7 +9,7 @@ use capstan_core::model::input::{
 };
 use capstan_core::time::Time;
 use capstan_tests::facts::{TEAM, gang, in_queue, labels, namespace, node, shape, text};
-use capstan_tests::hand::binds;
+use capstan_tests::hand::{binds, view};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -286,6 +286,24 @@ fn go_back_to_their_rack(nodes: &[(u8, u8, i64)], places: &[&str], labelled: boo
     let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
     let others: Vec<&str> = places.iter().copied().skip(1).step_by(2).collect();
     assert_eq!(nodes, others, "{labelled}");
+}
+
+/// A slice lacks a member and its rack is full: that is why it waits, though another rack has room.
+#[test]
+fn who_fits_into_no_slice_is_not_said_to_lack_quota() {
+    for labelled in [false, true] {
+        let nodes = vec![(0, 0, 1), (0, 1, 2), (0, 2, 2)];
+        let case = Case { nodes, members: [4, 0], size: 2, in_one_zone: false, labelled };
+        let (mut engine, mut pods) = (Engine::new(), case.gang());
+        for (pod, node) in pods.iter_mut().zip(["n0", "", "n1", "n1"]) {
+            pod.node = Some(text(node)).filter(|node| !node.is_empty());
+        }
+        assert!(binds(&engine.step(NOW, case.facts(pods))).is_empty());
+        let why = view(&engine, "g").reason.map(|why| why.to_string()).unwrap_or_default();
+        let says = "for the others 1 pod fits one by one, not in slices of 2 pods";
+        assert!(why.contains(says), "{why} {labelled}");
+        engine.recount();
+    }
 }
 
 /// Who comes for a member that is being deleted waits for its place: those who leave are no part of

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
 
 use crate::cycle::nominate::COMBINATIONS_MAX;
-use crate::cycle::promised::peers;
+use crate::cycle::promised::{asks_with, peers};
 use crate::engine::Engine;
 use crate::engine::reservations::timetable::Slot;
 use crate::explain::reason::{FlavorRefusal, Inactive, Reason};
@@ -373,7 +373,7 @@ impl Engine {
     }
 
     /// Why up to so many of the members that wait find no place beside the others, told of those
-    /// of the first shape. `None`: by themselves they would.
+    /// of the first shape, or of all of them together. `None`: they would.
     pub(super) fn no_place(
         &mut self,
         workload: WorkloadIdx,
@@ -411,7 +411,36 @@ impl Engine {
         let short = |queue| short_of(txn.state(), workload, queue, (set, class), count);
         let lacks = room.or_else(|| assignment.queue.and_then(short));
         drop(txn);
-        lacks.or_else(|| self.no_place_together(workload, waiting, most, topology))
+        lacks
+            .or_else(|| self.no_place_together(workload, waiting, most, topology))
+            .or_else(|| self.no_place_beside(workload, waiting, most, topology))
+    }
+
+    /// Why members find no places beside those that run, though nodes have room for as many by
+    /// themselves.
+    fn no_place_beside(
+        &mut self,
+        workload: WorkloadIdx,
+        waiting: &[PodIdx],
+        most: u32,
+        topology: TopologyAsk,
+    ) -> Refusal {
+        let members = &waiting[..waiting.len().min(most as usize)];
+        let assignment = self.with_all_shapes(workload, members).ok()?;
+        let profile = self.profile(assignment.queue);
+        let passed = self.state.pass_nominated_for(members);
+        let mut txn = Txn::begin(&mut self.state);
+        txn.vacate(workload);
+        txn.assign(workload, Some(assignment.clone()));
+        let near = peers(txn.state(), workload);
+        let asks = asks_with(&mut txn, &assignment, members.iter().copied(), profile);
+        let short = asks.and_then(|asks| {
+            let placed = gang::place_beside(&mut txn, &asks, topology, &near);
+            (!placed).then(|| together::not_beside(&mut txn, &asks, topology))
+        });
+        drop(txn);
+        self.state.restore_nominated(passed);
+        short
     }
 
     /// Why members of several shapes find no places together, though those of each shape may.

@@ -43,6 +43,24 @@ pub fn shortage(txn: &mut Txn<'_>, asks: &[Ask], names: &[&Text], topology: Topo
     }
 }
 
+/// Why these find no places beside those of their gang that run, although nodes have room for as
+/// many by themselves.
+pub fn not_beside(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> Reason {
+    let counts = counts_of(asks);
+    let (class, count) = counts[0];
+    let reason = match topology.of_class(txn.state(), class).slices {
+        Some(of) => {
+            let all = total(&counts);
+            Reason::Topology(Box::new(verdict::in_slices(txn, &counts, all, of)))
+        }
+        None => verdict::next_short(txn, class, (count, count)),
+    };
+    match txn.ended(&counts) {
+        Some(bound) => reason.with_ended(bound),
+        None => reason,
+    }
+}
+
 /// Why members of one set find no room whoever of the others is placed: those may open nodes for
 /// them.
 fn by_itself(

@@ -85,7 +85,8 @@ pub(super) fn place_beside(
     };
     let asked: Vec<TopologyAsk> = sets.iter().map(of_set).collect();
     let alone = sets.len() < 2 && asked.iter().all(|asked| asked.slices.is_none());
-    if alone || !are_searched(txn, &gang::counts_of(&asks)) {
+    let all = gang::counts_of(&asks);
+    if alone || !are_searched(txn, &all) {
         return false;
     }
     // Near those who are there if that goes, else anywhere: sets with levels have those.
@@ -108,7 +109,11 @@ pub(super) fn place_beside(
             let pods = in_slices(txn, &asks, &places, &[]);
             gang::put_all(txn, &asks, places.into_iter().zip(pods))
         }
-        Found::None | Found::Bound(_) => false,
+        Found::Bound(bound) => {
+            txn.note_end(&all, bound);
+            false
+        }
+        Found::None => false,
     }
 }
 
