@@ -95,12 +95,16 @@ fn place_sharing(
     start: Checkpoint,
 ) -> bool {
     txn.rollback_to(start);
+    share(txn, asks) && place_coupled(txn, asks, topology)
+}
+
+/// Whether it matters who of these goes first, or what each takes of claims, volumes and devices.
+fn share(txn: &mut Txn<'_>, asks: &[Ask]) -> bool {
     asks.iter().for_each(|ask| txn.fresh(ask.class));
     let (state, counts) = (txn.state(), counts_of(asks));
-    (asks.iter().any(|ask| common_claims::any(state, ask.class))
+    asks.iter().any(|ask| common_claims::any(state, ask.class))
         || counts.iter().any(|count| common_claims::take_from_others(state, *count))
-        || ways::any_opened(state, &counts))
-        && place_coupled(txn, asks, topology)
+        || ways::any_opened(state, &counts)
 }
 
 /// Sets or slices whose members depend on each other, which were not found one after the other.
@@ -195,9 +199,12 @@ pub(super) fn place_near(
     }
     let peers = peers.as_slice();
     let counts = order.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect::<Vec<_>>();
-    if coupled::are_coupled(txn, &counts) {
+    let near = |txn: &mut Txn<'_>| {
         let found = coupled::near(txn, &counts_of(asks), topology, peers, None);
-        return put(txn, asks, found);
+        put(txn, asks, found)
+    };
+    if coupled::are_coupled(txn, &counts) {
+        return near(txn);
     }
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {
         for domain in domains_of(txn, &order, LevelIdx(level as u8), peers) {
@@ -207,8 +214,9 @@ pub(super) fn place_near(
         }
     }
     match topology.required {
-        Some(level) => home(&txn.state().room.tree, level, peers)
-            .is_some_and(|domain| search_domain(txn, &order, domain)),
+        Some(level) => home(&txn.state().room.tree, level, peers).is_some_and(|domain| {
+            search_domain(txn, &order, domain) || share(txn, asks) && near(txn)
+        }),
         None => place(txn, asks, topology),
     }
 }
