@@ -338,7 +338,7 @@ pub struct Resources {
     pub exclude_resource_prefixes: Vec<String>,
     /// Resources that count as others.
     pub transformations: Vec<Transformation>,
-    /// What a resource that no group covers means. Default `Required`.
+    /// What a resource that no group covers means. Default `BlockUndeclared`.
     pub quota_check_strategy: Option<QuotaCheckStrategy>,
     /// Names for devices of resource claims.
     pub device_class_mappings: Vec<DeviceClassMapping>,
@@ -373,6 +373,8 @@ pub enum TransformationStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum QuotaCheckStrategy {
     /// The workload cannot be admitted.
+    BlockUndeclared,
+    /// The same: what it was called here before.
     Required,
     /// It is left out.
     IgnoreUndeclared,

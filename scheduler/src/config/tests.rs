@@ -201,6 +201,10 @@ fn what_counts_against_quota_reaches_the_policy() {
          transformations:\n  - {input: a, strategy: Replace, multiplyBy: b, \
          outputs: {cpu: 500m, c: -2}}\n  - {input: b}\n",
     );
+    for strategy in ["BlockUndeclared", "Required"] {
+        let config = good(&format!("resources: {{quotaCheckStrategy: {strategy}}}\n"));
+        assert!(!config.policy.quota.ignore_undeclared, "{strategy}");
+    }
     let quota = &config.policy.quota;
     assert!(quota.ignore_undeclared);
     assert_eq!((quota.counts("example.com/gpu"), quota.counts("cpu")), (false, true));

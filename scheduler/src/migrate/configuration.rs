@@ -1,6 +1,6 @@
 //! Kueue's configuration: what of it is ours under the same name, and what has no equal.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Migrated, named, our_version};
 use crate::api::duration;
@@ -17,14 +17,8 @@ pub(super) const GROUP: &str = "config.kueue.x-k8s.io";
 const FILE: &str = "controller_manager_config.yaml";
 
 /// Parts that mean the same here.
-const SAME: [&str; 6] = [
-    "fairSharing",
-    "admissionFairSharing",
-    "waitForPodsReady",
-    "resources",
-    "leaderElection",
-    "clientConnection",
-];
+const SAME: [&str; 5] =
+    ["fairSharing", "admissionFairSharing", "waitForPodsReady", "resources", "leaderElection"];
 
 /// Of these, those that are off in v1beta1 unless they say `enable: true`; here, as in v1beta2,
 /// they are on once they are there.
@@ -49,8 +43,16 @@ pub(super) const RECOVERS_WITHIN: &str = "waitForPodsReady.recoveryTimeout is no
     that runs and has pods that are not ready is stopped after timeout, as by Kueue from 0.16 on; \
     an older one lets it run, as recoveryTimeout: 0s does";
 
+/// The part that says how many requests a second Kueue makes.
+const RATE: &str = "clientConnection";
+
+/// That this part is left out: each installation of Kueue has it, and Kueue binds no pods.
+pub(super) const RATE_LEFT_OUT: &str = "clientConnection is left out: it bounds what Kueue itself \
+    asks of the API server, and here it would bound how many pods are bound in a second; without \
+    it there is no bound";
+
 /// Parts that are about Kueue's process and decide nothing.
-const PROCESS: [&str; 11] = [
+const PROCESS: [&str; 12] = [
     "apiVersion",
     "kind",
     "metadata",
@@ -62,10 +64,15 @@ const PROCESS: [&str; 11] = [
     "pprofBindAddress",
     "tls",
     "visibility",
+    "visibilityServer",
 ];
 
-/// Of its metrics, which are shown; the rest is about Kueue's process.
-const METRICS: [&str; 2] = ["enableClusterQueueResources", "localQueueMetrics"];
+/// Of its metrics, which are shown, and which series there are by LocalQueue.
+const METRICS: [&str; 2] = ["enableClusterQueueResources", LOCALS];
+const LOCALS: &str = "localQueueMetrics";
+
+/// Of its metrics, where they are served.
+const SERVED: &str = "bindAddress";
 
 /// What Kueue calls the kinds of Kubernetes whose work it takes.
 const OF_KUBERNETES: [&str; 4] = ["batch/job", "pod", "deployment", "statefulset"];
@@ -105,6 +112,7 @@ impl Migrated {
         for (part, given) in value.as_object().into_iter().flatten() {
             match part.as_str() {
                 part if PROCESS.contains(&part) => {}
+                RATE => self.rate_left_out = !given.is_null(),
                 part if SAME.contains(&part) => {
                     ours.insert(part.to_owned(), as_meant(part, given, older));
                 }
@@ -115,13 +123,7 @@ impl Migrated {
                 }
                 "featureGates" if only_ready(given) => {}
                 "integrations" => self.integrations(&place, given),
-                "metrics" => {
-                    let same = |name: &str| Some((name.to_owned(), given.get(name)?.clone()));
-                    let same: Map<String, Value> = METRICS.into_iter().filter_map(same).collect();
-                    if !same.is_empty() {
-                        ours.insert(part.clone(), same.into());
-                    }
-                }
+                "metrics" => self.metrics(&place, given, &mut ours),
                 part => {
                     let problem = "has no equal in Capstan".to_owned();
                     self.lose(&place, "Configuration", Some(part), problem);
@@ -129,9 +131,33 @@ impl Migrated {
             }
         }
         self.ready(&mut ours, &value, older);
+        if !older {
+            show_locals(&mut ours);
+        }
         ours.insert("apiVersion".to_owned(), our_version().into());
         ours.insert("kind".to_owned(), KIND.into());
         self.settle(&place, ours.into());
+    }
+
+    /// Which metrics are shown.
+    fn metrics(&mut self, place: &Place, given: &Value, ours: &mut Map<String, Value>) {
+        let mut same = Map::new();
+        for (field, value) in given.as_object().into_iter().flatten() {
+            if METRICS.contains(&field.as_str()) {
+                same.insert(field.clone(), value.clone());
+            } else if field != SERVED && !value.is_null() {
+                let path = format!("metrics.{field}");
+                let problem = "has no equal in Capstan".to_owned();
+                self.lose(place, "Configuration", Some(&path), problem);
+            }
+        }
+        // Who says something of them and not that they are shown has none.
+        if let Some(locals) = same.get_mut(LOCALS).and_then(Value::as_object_mut) {
+            unless_given(locals, "enable", false);
+        }
+        if !same.is_empty() {
+            ours.insert("metrics".to_owned(), same.into());
+        }
     }
 
     /// Who waits for pods though the file does not say so, and who does not though it does.
@@ -246,6 +272,14 @@ fn as_meant(part: &str, given: &Value, older: bool) -> Value {
         }
     }
     meant
+}
+
+/// Metrics by LocalQueue, which Kueue shows from 0.17 on where a file does not say, and we do not.
+fn show_locals(ours: &mut Map<String, Value>) {
+    let metrics = ours.entry("metrics").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(metrics) = metrics.as_object_mut() {
+        unless_given(metrics, LOCALS, json!({ "enable": true }));
+    }
 }
 
 /// Writes a field that is absent or null.

@@ -66,6 +66,8 @@ pub struct Migrated {
     /// The configuration, of the older version, has pods waited for and does not say how long those
     /// of work that runs may be unready.
     recovery_unsaid: bool,
+    /// The configuration says how many requests a second Kueue makes.
+    rate_left_out: bool,
     /// Kueue's own bookkeeping, by kind: nobody needs it.
     pub kept_back: BTreeMap<String, usize>,
     /// Work that is deactivated, and held by a Workload of ours.
@@ -178,6 +180,9 @@ impl Migrated {
         }
         if self.recovery_unsaid {
             notes.push(configuration::RECOVERS_WITHIN.to_owned());
+        }
+        if self.rate_left_out {
+            notes.push(configuration::RATE_LEFT_OUT.to_owned());
         }
         if !self.kept_back.is_empty() {
             let kept_back = list(&self.kept_back);

@@ -313,6 +313,52 @@ fn what_kueue_takes_for_granted_in_its_version_is_written_out() {
     assert!(shares("v1beta2", &format!("{{{strategies}}}")));
 }
 
+/// The file that Kueue 0.19 is installed with bounds its own requests, and serves its own metrics.
+#[test]
+fn what_is_about_kueues_process_bounds_nothing_here() {
+    let migrated = migrated(
+        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n\
+         metrics: {bindAddress: ':8443'}\nclientConnection: {qps: 300, burst: 500}\n\
+         visibilityServer: {bindPort: 8082}\n\
+         resources: {quotaCheckStrategy: BlockUndeclared}\n",
+    );
+    assert_eq!(losses(&migrated), [""; 0]);
+    let file = migrated.configuration_file().expect("a configuration");
+    let config = crate::config::read_config_text("ours", &file).expect("it is valid");
+    assert_eq!(config.file.client_connection.qps, None);
+    assert!(!config.policy.quota.ignore_undeclared);
+    let notes = migrated.notes();
+    assert!(notes.iter().any(|note| note.starts_with("clientConnection is left out")), "{notes:?}");
+}
+
+#[test]
+fn metrics_are_those_that_kueue_shows() {
+    let locals = |version: &str, given: &str| {
+        let head = format!("apiVersion: config.kueue.x-k8s.io/{version}\nkind: Configuration\n");
+        let migrated = migrated(&format!("{head}metrics: {given}\n"));
+        let file = migrated.configuration_file().expect("a configuration");
+        let config = crate::config::read_config_text("ours", &file).expect("it is valid");
+        (crate::metrics::Switches::of(&config.file.metrics).locals, losses(&migrated))
+    };
+    for (version, given, shown) in [
+        ("v1beta2", "{}", true),
+        ("v1beta2", "null", true),
+        ("v1beta2", "{localQueueMetrics: {}}", false),
+        ("v1beta2", "{localQueueMetrics: {enable: true}}", true),
+        ("v1beta1", "{}", false),
+        ("v1beta1", "{localQueueMetrics: {enable: true}}", true),
+    ] {
+        assert_eq!(locals(version, given), (shown, Vec::new()), "{version}: {given}");
+    }
+    let (_, lost) = locals("v1beta2", "{customLabels: [{name: team, sourceLabelKey: team}]}");
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert!(lost[0].contains("Configuration: metrics.customLabels: has no equal"), "{lost:?}");
+    let select = "{localQueueMetrics: {enable: true, localQueueSelector: {matchLabels: {a: b}}}}";
+    let (shown, lost) = locals("v1beta2", select);
+    assert!(shown && lost.len() == 1, "{lost:?}");
+    assert!(lost[0].contains("metrics.localQueueMetrics.localQueueSelector"), "{lost:?}");
+}
+
 /// From 0.19 on Kueue waits for pods unless its file, or a feature gate, says otherwise.
 #[test]
 fn who_waits_for_pods_without_saying_so_is_told() {
