@@ -147,7 +147,7 @@ impl OfQueues {
             info: ints(
                 "cluster_queue_info",
                 "1 for each ClusterQueue, with the cohorts that it is in.",
-                &["cluster_queue", "cohort", "parent_cohort", "root_cohort"],
+                &["cluster_queue", "parent_cohort", "root_cohort"],
             ),
             share: gauges(
                 at,
@@ -206,9 +206,10 @@ impl OfQueues {
             self.status.with_label_values(&[name, word]).set(i64::from(word == has));
         }
         let cohorts = shape.map_or(&[][..], |shape| &shape.cohorts[..]);
-        let at = |place: usize| cohorts.get(place).map_or("", |name| &**name);
-        let (own, parent, root) = (at(0), at(1), at(cohorts.len().saturating_sub(1)));
-        self.info.with_label_values(&[name, own, parent, root]).set(1);
+        // The parent of a queue is its own cohort.
+        let own = cohorts.first().map_or("", |name| &**name);
+        let root = cohorts.last().map_or("", |name| &**name);
+        self.info.with_label_values(&[name, own, root]).set(1);
         if let Some(share) = queue.share {
             self.share.with_label_values(&[name, own]).set(weighted(share));
         }
@@ -233,9 +234,9 @@ impl OfAmounts {
             lent: of("lent", "Own quota that others of the cohort use."),
             borrowing_limit: of(
                 "borrowing_limit",
-                "How much may be borrowed, where that has a limit.",
+                "How much may be borrowed; without a limit infinity.",
             ),
-            lending_limit: of("lending_limit", "How much may be lent, where that has a limit."),
+            lending_limit: of("lending_limit", "How much may be lent; without a limit infinity."),
             reserved: of(
                 "resource_reservation",
                 "Quota in use, and promised to work whose victims are leaving.",
@@ -243,7 +244,7 @@ impl OfAmounts {
             pending: gauges(
                 at,
                 ("cluster_queue_resource_pending", "What all work asks that waits."),
-                &["cohort", "cluster_queue", "resource"],
+                &["cluster_queue", "resource"],
             ),
         }
     }
@@ -268,14 +269,18 @@ impl OfAmounts {
                 let labels = [cohort, &*queue.name, &*limit.flavor, &*limit.resource];
                 let put = |vector, amount| set(vector, &labels, (&limit.resource, amount));
                 put(&self.reserved, limit.reserved);
-                limit.borrowing.into_iter().for_each(|most| put(&self.borrowing_limit, most));
-                limit.lending.into_iter().for_each(|most| put(&self.lending_limit, most));
+                let borrowing = (&self.borrowing_limit, limit.borrowing);
+                for (vector, most) in [borrowing, (&self.lending_limit, limit.lending)] {
+                    match most {
+                        Some(most) => put(vector, most),
+                        None => vector.with_label_values(&labels).set(f64::INFINITY),
+                    }
+                }
             }
             let tally = look.census.queues.get(&queue.name);
             let tally = tally.filter(|_| amounts == Amounts::All);
             for (resource, amount) in tally.iter().flat_map(|tally| &tally.asked) {
-                let labels = [cohort, &*queue.name, &**resource];
-                set(&self.pending, &labels, (resource, *amount));
+                set(&self.pending, &[&*queue.name, &**resource], (resource, *amount));
             }
         }
     }

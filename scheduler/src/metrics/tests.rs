@@ -328,7 +328,7 @@ fn queues_show_quota_in_base_units_and_dollars() {
     show(&shown, &[unpriced, idle]);
     has(&shown, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"idle\"} 0");
     lacks(&shown, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"team\"}");
-    for absent in ["borrowing_limit", "resource_reservation", "resource_pending"] {
+    for absent in ["borrowing_limit", "lending_limit", "resource_reservation", "resource_pending"] {
         lacks(&metrics, &format!("capstan_cluster_queue_{absent}"));
     }
 
@@ -336,9 +336,9 @@ fn queues_show_quota_in_base_units_and_dollars() {
     show(&metrics, &[queue()]);
     has(&metrics, &format!("capstan_cluster_queue_borrowing_limit{cpu} 2"));
     has(&metrics, &format!("capstan_cluster_queue_resource_reservation{cpu} 13"));
-    let asked = "{cluster_queue=\"team\",cohort=\"research\",resource=\"cpu\"}";
+    let asked = "{cluster_queue=\"team\",resource=\"cpu\"}";
     has(&metrics, &format!("capstan_cluster_queue_resource_pending{asked} 4.5"));
-    lacks(&metrics, "capstan_cluster_queue_lending_limit");
+    has(&metrics, &format!("capstan_cluster_queue_lending_limit{cpu} inf"));
 
     metrics.configure(Switches { amounts: Amounts::None, locals: false });
     show(&metrics, &[queue()]);
@@ -451,7 +451,7 @@ fn a_queue_shows_whether_it_admits_its_cohorts_and_its_share() {
     show(&metrics, &[of(None, Some(Inactive::Terminating))]);
     has(&metrics, &format!("{} 1", status("terminating")));
     lacks(&metrics, "cluster_queue_weighted_share{");
-    let places = "cluster_queue=\"team\",cohort=\"research\",parent_cohort=\"all\"";
+    let places = "cluster_queue=\"team\",parent_cohort=\"research\"";
     has(&metrics, &format!("capstan_cluster_queue_info{{{places},root_cohort=\"all\"}} 1"));
 }
 

@@ -113,10 +113,7 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
         format!("capstan_admitted_workloads_total{{{queue},priority_class=\"\"}} 1"),
         format!("capstan_ready_wait_time_seconds_count{{{queue},priority_class=\"\"}} 1"),
         format!("capstan_cluster_queue_resource_usage{{{queue},cohort=\"\",{gpus}}} 8"),
-        format!(
-            "capstan_cluster_queue_resource_pending{{{queue},cohort=\"\",\
-             resource=\"nvidia.com/gpu\"}} 16"
-        ),
+        format!("capstan_cluster_queue_resource_pending{{{queue},resource=\"nvidia.com/gpu\"}} 16"),
         format!("capstan_local_queue_admitted_workloads_total{{{local},priority_class=\"\"}} 1"),
         format!("capstan_local_queue_pending_workloads{{{local},status=\"inadmissible\"}} 2"),
         format!("capstan_local_queue_status{{active=\"True\",{local}}} 1"),
