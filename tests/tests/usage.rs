@@ -172,6 +172,10 @@ fn a_new_engine_goes_on_with_what_statuses_show() {
         };
         let half = |used: i64| (BTreeMap::from([(text(GPU), used / 2)]), NOW.plus(HALF_LIFE));
         assert_eq!((of("a"), of("b")), (half(a), half(b)));
+        // What was admitted counts as used for one interval: 1 - 0.5^(5/60) of a GPU.
+        let by = |at: usize| (shown[at].usage.expect("it takes turns") - [a, b][at] / 2).abs();
+        let (admitted, waits) = if first == "a-0" { (by(0), by(1)) } else { (by(1), by(0)) };
+        assert!((55..=57).contains(&admitted) && waits <= 1, "{admitted} {waits}");
         // What comes back from the API is what it wrote.
         engine.step(NOW.plus(HALF_LIFE), vec![used("a", 100_000, NOW)]);
         assert_eq!(engine.local_queues()[0].consumed, Some(half(a)));

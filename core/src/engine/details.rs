@@ -221,6 +221,7 @@ impl Engine {
             admitted: 0,
             used: pairs.map(named).collect(),
             consumed: queue.and_then(|queue| self.consumed(queue, facts)),
+            usage: queue.and_then(|queue| self.usage_of(queue, facts)),
             per_hour: None,
             unpriced: 0,
         }

@@ -56,6 +56,12 @@ impl Engine {
         Some((named.collect(), at))
     }
 
+    /// By which number a LocalQueue of this queue goes first, if that decides.
+    pub(super) fn usage_of(&self, queue: QueueIdx, facts: &LocalQueueFacts) -> Option<i64> {
+        let sharing = self.state.by_usage(queue)?;
+        Some(self.state.shown_use((self.state.now, sharing), facts))
+    }
+
     /// The LocalQueue that a workload is ranked by, if it is.
     pub(super) fn ranked_by(
         &self,

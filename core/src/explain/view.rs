@@ -267,6 +267,8 @@ pub struct LocalQueueView {
     /// What it used of late by resource, in thousandths of amounts, and when that was reckoned,
     /// where that decides who goes first.
     pub consumed: Option<(BTreeMap<Text, i64>, Time)>,
+    /// By which it goes first then: that, over its weight, in thousandths; `i64::MAX`: no weight.
+    pub usage: Option<i64>,
     /// Price of all that runs from it per hour, as far as known; `None`: nothing of it is.
     pub per_hour: Option<MicroUsd>,
     /// Workloads that run from it on some node without a known price: not in the sum.

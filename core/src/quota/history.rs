@@ -209,11 +209,34 @@ impl History {
     /// What a LocalQueue used of late, up to now; `rate`: of a resource, its weight in billionths.
     pub fn usage(
         &self,
-        (now, sharing): (Time, &UsageSharing),
+        how: (Time, &UsageSharing),
         name: &QueueName,
         weight: Weight,
         rate: impl Fn(ResourceIdx) -> u64,
     ) -> Usage {
+        Usage::new(self.rated(how, name, rate), weight.0)
+    }
+
+    /// The same as a number, in thousandths; `i64::MAX`: it has no weight.
+    pub fn shown(
+        &self,
+        how: (Time, &UsageSharing),
+        name: &QueueName,
+        weight: Weight,
+        rate: impl Fn(ResourceIdx) -> u64,
+    ) -> i64 {
+        let used = (self.rated(how, name, rate) >> PLACES) * THOUSANDTHS;
+        let used = used.checked_div(weight.0.into());
+        used.map_or(i64::MAX, |used| i64::try_from(used).unwrap_or(i64::MAX - 1))
+    }
+
+    /// What a LocalQueue used of late, up to now, its resources together.
+    fn rated(
+        &self,
+        (now, sharing): (Time, &UsageSharing),
+        name: &QueueName,
+        rate: impl Fn(ResourceIdx) -> u64,
+    ) -> u128 {
         let mut known = self.used.get(name).cloned();
         if let Some(known) = &mut known
             && let Some(uses) = known.uses.clone()
@@ -230,10 +253,9 @@ impl History {
         let consumed = consumed.map(|(resource, amount)| (*resource, *amount));
         let asked = known.iter().flat_map(|known| &known.asked);
         let asked = asked.map(|(resource, amount)| (*resource, scaled(fixed(*amount), counts)));
-        let used = consumed.chain(asked).fold(0_u128, |sum, (resource, amount)| {
+        consumed.chain(asked).fold(0_u128, |sum, (resource, amount)| {
             sum.saturating_add(amount.saturating_mul(rate(resource).into()))
-        });
-        Usage::new(used, weight.0)
+        })
     }
 
     /// Whether anything is kept of a LocalQueue that the next look would change.
@@ -286,13 +308,22 @@ impl ClusterState {
 
     /// What a LocalQueue used of late, up to now.
     pub fn used_of_late(&self, how: (Time, &UsageSharing), facts: &LocalQueueFacts) -> Usage {
-        let rate = |resource| {
-            let name = self.room.resources.name(resource);
-            let weight = how.1.weights.get(name).copied().unwrap_or(UsageSharing::UNIT);
-            // Weights are of units, cores and dollars.
-            weight / per_unit(name).unsigned_abs()
-        };
+        let rate = |resource| self.rate_of(resource, how.1);
         self.history.usage(how, &name_of(facts), facts.weight, rate)
+    }
+
+    /// The same as a number, in thousandths; `i64::MAX`: it has no weight.
+    pub fn shown_use(&self, how: (Time, &UsageSharing), facts: &LocalQueueFacts) -> i64 {
+        let rate = |resource| self.rate_of(resource, how.1);
+        self.history.shown(how, &name_of(facts), facts.weight, rate)
+    }
+
+    /// How much an amount of a resource counts, in billionths.
+    fn rate_of(&self, resource: ResourceIdx, sharing: &UsageSharing) -> u64 {
+        let name = self.room.resources.name(resource);
+        let weight = sharing.weights.get(name).copied().unwrap_or(UsageSharing::UNIT);
+        // Weights are of units, cores and dollars.
+        weight / per_unit(name).unsigned_abs()
     }
 }
 

@@ -19,6 +19,8 @@ use super::{Amounts, Look, Switches};
 
 /// Millionths in a dollar.
 const MICRO: f64 = 1e6;
+/// Thousandths in what is used of late.
+const THOUSANDTHS: f64 = 1e3;
 /// Why work is not admitted that holds no quota, and that holds quota and waits for nodes: the
 /// reasons of its condition `Admitted`.
 const NO_RESERVATION: &str = "NoReservation";
@@ -84,6 +86,7 @@ struct OfLocals {
     status: IntGaugeVec,
     reserved: GaugeVec,
     used: GaugeVec,
+    used_of_late: GaugeVec,
 }
 
 impl Gauges {
@@ -386,6 +389,14 @@ impl OfLocals {
             ),
             reserved: amounts("resource_reservation", "Quota that its work holds."),
             used: amounts("resource_usage", "Quota that its work uses."),
+            used_of_late: gauges(
+                at,
+                (
+                    "local_queue_admission_fair_sharing_usage",
+                    "What it used of late, over its weight, where LocalQueues take turns by it.",
+                ),
+                &["name", "namespace", "cluster_queue"],
+            ),
         }
     }
 
@@ -393,7 +404,8 @@ impl OfLocals {
         let all = [&self.pending, &self.reserving, &self.admitted, &self.finished];
         all.into_iter().for_each(IntGaugeVec::reset);
         [&self.unadmitted, &self.status].into_iter().for_each(IntGaugeVec::reset);
-        [&self.reserved, &self.used].into_iter().for_each(GaugeVec::reset);
+        let amounts = [&self.reserved, &self.used, &self.used_of_late];
+        amounts.into_iter().for_each(GaugeVec::reset);
     }
 
     fn show(&self, look: &Look<'_>) {
@@ -422,6 +434,10 @@ impl OfLocals {
         for word in ["True", "False", "Unknown"] {
             let holds = i64::from(word == active);
             self.status.with_label_values(&[name, namespace, word]).set(holds);
+        }
+        if let Some(usage) = queue.usage {
+            let labels = [name, namespace, &*queue.cluster_queue];
+            self.used_of_late.with_label_values(&labels).set(weighted(usage) / THOUSANDTHS);
         }
         for ((flavor, resource), amount) in &queue.used {
             let labels = [name, namespace, &**flavor, &**resource];

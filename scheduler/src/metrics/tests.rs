@@ -50,6 +50,7 @@ fn local_queue() -> LocalQueueView {
         admitted: 2,
         used: [(("a100".into(), "cpu".into()), 1_500)].into(),
         consumed: None,
+        usage: Some(2_500),
         per_hour: None,
         unpriced: 0,
     }
@@ -493,6 +494,7 @@ fn local_queues_have_twins_of_it_all_once_they_are_asked_for() {
         format!("status{{active=\"False\",{of}}} 0"),
         format!("resource_usage{{flavor=\"a100\",{of},resource=\"cpu\"}} 1.5"),
         format!("resource_reservation{{flavor=\"a100\",{of},resource=\"cpu\"}} 1.5"),
+        format!("admission_fair_sharing_usage{{cluster_queue=\"team\",{of}}} 2.5"),
         format!(
             "unadmitted_workloads{{cluster_queue=\"team\",{of},reason=\"NoReservation\",\
              underlying_cause=\"WaitingForQuota\"}} 3"

@@ -79,6 +79,7 @@ fn a_local_queue_says_whether_it_or_its_cluster_queue_is_inactive() {
             admitted: 0,
             used: Default::default(),
             consumed: None,
+            usage: None,
             per_hour: None,
             unpriced: 0,
         };
