@@ -549,8 +549,6 @@ pub struct Counts {
     pub bound: u64,
     /// Victims chosen.
     pub preempted: u64,
-    /// Preemptors whose victims were chosen anew: who went before them in the round had taken one.
-    pub recomputed: u64,
     /// Nodes whose score was computed.
     pub nodes_scored: u64,
     /// Timetables played to find when work could start.

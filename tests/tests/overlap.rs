@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use capstan_core::Engine;
+use capstan_core::explain::milestone::{Passage, Recomputation};
 use capstan_core::model::input::{
     BorrowThreshold, Input, PodFacts, PreemptReclaim, PreemptionPolicy, Text,
 };
@@ -195,6 +196,21 @@ proptest! {
     fn nobody_leaves_for_what_comes_free_anyway(world in worlds()) {
         check(&world)?;
     }
+}
+
+/// Two heads of three GPUs count on the one guest of six: it leaves for the first, and is enough.
+#[test]
+fn who_waits_for_victims_of_others_is_told_as_such() {
+    let head = (4, 0, 0, 3, 1);
+    let world =
+        World { fair: None, heads: vec![head; 2], owned: vec![0; 2], guests: vec![(0, 6, 0, 0)] };
+    let mut engine = Engine::new();
+    engine.observe(NOW, world.ground());
+    let output = engine.step(NOW, world.waiting().into_iter().map(Input::Pod).collect());
+    let told = output.report.milestones.iter().map(|milestone| &milestone.what);
+    let anew: Vec<_> = told.filter(|what| matches!(what, Passage::Recomputed(_))).collect();
+    assert_eq!(anew, [&Passage::Recomputed(Recomputation::DeferredFit)]);
+    engine.recount();
 }
 
 /// The worlds are such that heads do count on the same victims.

@@ -26,6 +26,7 @@ use crate::cycle::promised::place_as_planned;
 use crate::cycle::settle::place_all;
 use crate::cycle::{Entry, Round};
 use crate::engine::Engine;
+use crate::explain::milestone::Recomputation;
 use crate::explain::reason::Reason;
 use crate::model::claim::Places;
 use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
@@ -57,8 +58,8 @@ impl Engine {
         let beside = self.left_over(&found, round);
         let chosen = found.len();
         if overlaps {
-            self.counts.recomputed += 1;
             let Some((again, victims)) = self.nominate_again(&entry, &beside) else {
+                self.note_recomputed(entry.workload, Recomputation::Skipped);
                 self.note_skip(entry.workload);
                 return self.lost_race(entry, None, round);
             };
@@ -72,6 +73,9 @@ impl Engine {
             let leave: Vec<Victim> =
                 found.iter().cloned().chain(self.victims_of(&beside)).collect();
             if let Err(late) = self.passage(&mut entry, &leave) {
+                if overlaps {
+                    self.note_recomputed(entry.workload, Recomputation::Skipped);
+                }
                 return self.hold_for_others(entry, *late, round);
             }
         }
@@ -80,9 +84,19 @@ impl Engine {
         let Some((places, names)) = planned.filter(|(_, names)| !names.is_empty()) else {
             let why = self.held_back(&entry, &found);
             entry.choice.reason = Some(self.quota_reason(&entry));
+            if overlaps {
+                self.note_recomputed(entry.workload, Recomputation::Skipped);
+            }
             self.note_skip(entry.workload);
             return self.lost_race(entry, why, round);
         };
+        if overlaps {
+            let came = match found.is_empty() {
+                true => Recomputation::DeferredFit,
+                false => Recomputation::NewTargets,
+            };
+            self.note_recomputed(entry.workload, came);
+        }
         let (places, names) = self.part(now, &entry, &assignment, &mut found, (places, names));
         let places = self.places_beside_most(&entry, &assignment, &names).unwrap_or(places);
         if shares {

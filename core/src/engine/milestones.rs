@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::Engine;
-use crate::explain::milestone::{Milestone, Passage, Stop, Whose};
+use crate::explain::milestone::{Milestone, Passage, Recomputation, Stop, Whose};
 use crate::model::ids::WorkloadIdx;
 use crate::model::workload::Run;
 use crate::plan::{Preemption, PreemptionReason, State};
@@ -87,6 +87,11 @@ impl Engine {
     /// A preemptor was passed over for what others of its round took.
     pub(crate) fn note_skip(&mut self, workload: WorkloadIdx) {
         self.pass(workload, Passage::Skipped);
+    }
+
+    /// A preemptor's victims were looked for anew.
+    pub(crate) fn note_recomputed(&mut self, workload: WorkloadIdx, came: Recomputation) {
+        self.pass(workload, Passage::Recomputed(came));
     }
 
     /// A workload changed.

@@ -42,6 +42,28 @@ pub struct Stop {
     pub first: bool,
 }
 
+/// What became of victims that were looked for anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recomputation {
+    /// Others leave for it.
+    NewTargets,
+    /// Nobody does: it waits for those of others, who leave enough.
+    DeferredFit,
+    /// It waits for the next round.
+    Skipped,
+}
+
+impl Recomputation {
+    /// Kueue's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Recomputation::NewTargets => "new_targets",
+            Recomputation::DeferredFit => "deferred_fit",
+            Recomputation::Skipped => "skipped",
+        }
+    }
+}
+
 /// The kinds of milestones. A step may admit thousands: what is rare is boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passage {
@@ -69,6 +91,8 @@ pub enum Passage {
     /// It would have stopped others, and who was decided on before it in the round took what it
     /// counted on.
     Skipped,
+    /// Its victims were looked for anew, because who was decided on before it in the round had one.
+    Recomputed(Recomputation),
     /// Its work is done, well or not.
     Finished {
         /// How long its runs held quota, all together.

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use capstan_core::explain::census::QueueShape;
 use capstan_core::explain::milestone::{Passage, Stop, Whose};
 use capstan_core::model::input::Text;
-use capstan_core::plan::{Counts, Outcome, PreemptionReason, Report};
+use capstan_core::plan::{Outcome, PreemptionReason, Report};
 use parking_lot::Mutex;
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry};
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
 
 use super::Look;
 use super::names::Names;
-use super::register::{Buckets, Counted, Timed, counter, counters, histograms, int_gauges, keep};
+use super::register::{Buckets, Counted, Timed, counters, histograms, int_gauges, keep};
 
 /// Why a victim is evicted, as its condition has it.
 const PREEMPTED: &str = "Preempted";
@@ -42,7 +42,7 @@ struct Cycles {
     attempts: IntCounterVec,
     seconds: HistogramVec,
     skips: IntGaugeVec,
-    recomputed: IntCounter,
+    recomputed: IntCounterVec,
 }
 
 /// How often.
@@ -93,10 +93,14 @@ impl Cycles {
                 ),
                 &["cluster_queue"],
             ),
-            recomputed: counter(
+            recomputed: counters(
                 at,
-                "preemption_target_recomputations_total",
-                "Preemptors whose victims were chosen anew, because another of the round had one.",
+                (
+                    "preemption_target_recomputations_total",
+                    "Preemptors whose victims were chosen anew, because another of the round had \
+                     one, by what came of it.",
+                ),
+                &["cluster_queue", "result"],
             ),
         }
     }
@@ -198,9 +202,7 @@ impl Passages {
     /// Counts one step of the engine that took so many seconds.
     pub(super) fn step(&self, report: &Report, seconds: f64, locals: bool) {
         self.count_attempts(report, seconds);
-        let Counts { recomputed, considered, .. } = report.counts;
-        self.cycles.recomputed.inc_by(recomputed);
-        if considered > 0 {
+        if report.counts.considered > 0 {
             self.cycles.skips.reset();
         }
         let mut known = self.there.lock();
@@ -266,6 +268,10 @@ impl Passages {
                 let queue = of.cluster_queue.as_deref().unwrap_or_default();
                 self.cycles.skips.with_label_values(&[queue]).inc();
             }
+            Passage::Recomputed(came) => {
+                let queue = of.cluster_queue.as_deref().unwrap_or_default();
+                self.cycles.recomputed.with_label_values(&[queue, came.as_str()]).inc();
+            }
             Passage::Finished { ran } => {
                 self.numbers.finished.count(of, locals, &[class]);
                 self.times.execution.time(of, locals, *ran, &[class]);
@@ -296,6 +302,7 @@ impl Passages {
             keep(counters, |labels| there.has_queue(labels[0]));
         }
         keep(&self.cycles.skips, |labels| there.has_queue(labels[0]));
+        keep(&self.cycles.recomputed, |labels| there.has_queue(labels[0]));
         keep(&self.numbers.in_cohorts, |labels| there.has_cohort(labels[0]));
     }
 

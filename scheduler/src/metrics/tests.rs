@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use capstan_core::explain::census::{CohortQuota, CohortTally, Limits, QueueShape, Tally};
-use capstan_core::explain::milestone::{Milestone, Passage, Stop, Whose};
+use capstan_core::explain::milestone::{Milestone, Passage, Recomputation, Stop, Whose};
 use capstan_core::explain::reason::{Inactive, Reason};
 use capstan_core::explain::view::{Account, QuotaView, Rate};
 use capstan_core::model::input::{Enforcement, Period, SpendingLimit, Text};
@@ -131,13 +131,12 @@ fn lacks(metrics: &Metrics, part: &str) {
 #[test]
 fn steps_are_counted_and_timed() {
     let metrics = Metrics::new();
-    let counts = Counts { considered: 5, bound: 3, recomputed: 2, ..Counts::default() };
+    let counts = Counts { considered: 5, bound: 3, ..Counts::default() };
     let report = Report { rounds: 2, counts, ..Report::default() };
     metrics.step(&report, Duration::from_micros(40));
     has(&metrics, "capstan_rounds_total 2");
     has(&metrics, "capstan_workloads_considered_total 5");
     has(&metrics, "capstan_pods_bound_total 3");
-    has(&metrics, "capstan_preemption_target_recomputations_total 2");
     has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00001\"} 0");
     has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00005\"} 1");
     has(&metrics, "capstan_step_duration_seconds_count 1");
@@ -266,6 +265,18 @@ fn who_was_passed_over_is_shown_until_the_next_step_that_looks_at_any() {
 }
 
 #[test]
+fn victims_that_were_looked_for_anew_are_counted_by_what_came_of_it() {
+    let metrics = Metrics::new();
+    let came = [Recomputation::NewTargets, Recomputation::DeferredFit, Recomputation::Skipped];
+    let all = came.into_iter().chain([Recomputation::Skipped]).map(Passage::Recomputed);
+    metrics.step(&passed(&whose(), all), Duration::ZERO);
+    for (result, count) in [("new_targets", 1), ("deferred_fit", 1), ("skipped", 2)] {
+        let of = format!("{{cluster_queue=\"team\",result={result:?}}} {count}");
+        has(&metrics, &format!("capstan_preemption_target_recomputations_total{of}"));
+    }
+}
+
+#[test]
 fn cohorts_count_what_is_admitted_below_them_once_the_tree_was_looked_at() {
     let metrics = Metrics::new();
     let admitted = passed(&whose(), [Passage::Admitted { waited: Span(0) }]);
@@ -391,7 +402,8 @@ fn what_was_counted_of_queues_goes_with_them() {
     let admitted = || Passage::Admitted { waited: Span::seconds(3) };
     let reason = PreemptionReason::InCohortReclamation;
     let stop = Stop { reason, preempting: Some("team".into()), first: true };
-    let all = [admitted(), Passage::Evicted(Box::new(stop)), Passage::Skipped];
+    let anew = Passage::Recomputed(Recomputation::NewTargets);
+    let all = [admitted(), Passage::Evicted(Box::new(stop)), Passage::Skipped, anew];
     metrics.step(&passed(&whose(), all), Duration::ZERO);
     metrics.step(&passed(&Whose::default(), [admitted()]), Duration::ZERO);
     show(&metrics, &[queue()]);
