@@ -83,6 +83,7 @@ impl Queues {
         let place = self.objects.entry(key);
         match place {
             std::collections::btree_map::Entry::Occupied(mut old) => {
+                let new = with_first_use(&old.get().1, new);
                 self.changed |= *old.get() != new;
                 old.insert(new);
             }
@@ -160,6 +161,17 @@ impl Live {
         let unread = self.queues.unread.iter().filter(move |(kind, _)| *kind == own);
         unread.map(|(_, (_, name))| name)
     }
+}
+
+/// While Kueue runs it goes on to write into its LocalQueues what its own work used, later than we
+/// reckon and without ours: only what was found first is where we begin.
+fn with_first_use(old: &Draft, (origin, mut new): (Origin, Draft)) -> (Origin, Draft) {
+    if origin.is_kueue()
+        && let (Draft::LocalQueue(_, known), Draft::LocalQueue(_, used)) = (old, &mut new)
+    {
+        used.clone_from(known);
+    }
+    (origin, new)
 }
 
 fn identity(input: &Input) -> Option<Identity> {

@@ -48,6 +48,39 @@ fn the_version_of_a_queue_object_is_that_which_was_read_last() {
     assert_eq!(live.generations().count(), 0);
 }
 
+/// Kueue counts its own work, and we ours: what it writes later does not replace what we know.
+#[test]
+fn what_kueues_local_queues_used_is_read_once() {
+    let apis = [(QuotaApi::Capstan, Origin::Capstan), (QuotaApi::Kueue, Origin::KueueV1Beta2)];
+    for (api, origin) in apis {
+        let mut live = synced(&Config { quota_apis: vec![api], ..Config::default() });
+        let of = |minute: u32| {
+            let spec = json!({ "clusterQueue": "q" });
+            let mut object = queueing(Queueing::LocalQueue, origin, "l", spec);
+            if let Object::Queueing(.., value) = &mut object {
+                let used = json!({ "consumedResources": { "cpu": minute },
+                    "lastUpdate": format!("2026-01-01T00:{minute:02}:00Z") });
+                value["status"] = json!({ "fairSharing":
+                    { "weightedShare": 0, "admissionFairSharingStatus": used } });
+            }
+            object
+        };
+        let mut used = |object: Object| {
+            live.take(Seen::Applied(object));
+            let told = told(&mut live);
+            told.iter().filter(|input| matches!(input, Input::LocalQueueUsed(_))).count()
+        };
+        let again = usize::from(origin == Origin::Capstan);
+        assert_eq!([used(of(10)), used(of(15)), used(of(15))], [1, again, 0], "{origin:?}");
+        // One of that name that is made anew is another.
+        live.take(Seen::Deleted(of(15)));
+        live.take(Seen::Applied(of(20)));
+        let inputs = told(&mut live);
+        let used = inputs.iter().filter(|input| matches!(input, Input::LocalQueueUsed(_)));
+        assert_eq!(used.count(), 1, "{origin:?}: {inputs:?}");
+    }
+}
+
 /// A ClusterQueue that somebody deletes and that something keeps there.
 fn terminating(origin: Origin, spec: Value) -> Object {
     let Object::Queueing(kind, origin, mut value) =
