@@ -18,6 +18,11 @@
 //! - `unadmitted_workloads` counts work that waits for its own pods as well, and what somebody
 //!   holds; `pending_workloads` does not count what is held.
 //! - A share without end is infinity, not the largest number.
+//! - `priority_class` is the WorkloadPriorityClass; Kueue has the PriorityClass of pods there, too,
+//!   where there is none.
+//! - `evicted_workloads_once_total` counts the first stop of a workload; Kueue the first for each
+//!   reason, which is nowhere written here.
+//! - `cluster_queue_borrowed`, `cluster_queue_lent`, and what is about money, are our own.
 
 use std::time::Duration;
 
