@@ -220,7 +220,7 @@ impl FitIndex {
             if fit.slots < u64::from(need) {
                 continue;
             }
-            let bound = u64::from(Spot::score(fit.best)) * u64::from(need);
+            let bound = self.value_at_most(domain, need);
             if let Some((value, slots, _)) = chosen
                 && (bound < value || (bound == value && fit.slots >= slots))
             {
@@ -265,12 +265,17 @@ impl FitIndex {
         slots.min_by_key(|(domain, slots)| (u64::MAX - slots, *domain))
     }
 
-    /// What a domain is worth, about.
-    fn value(&self, tree: &Tree, domain: DomainIdx, need: u32) -> u64 {
+    /// What a domain is worth at most: as if `need` pods were all on its best node.
+    #[inline]
+    pub fn value_at_most(&self, domain: DomainIdx, need: u32) -> u64 {
+        u64::from(Spot::score(self.domains[domain.at()].best)) * u64::from(need)
+    }
+
+    /// What a domain is worth, about: one of many nodes as much as it is at most.
+    pub fn value(&self, tree: &Tree, domain: DomainIdx, need: u32) -> u64 {
         let (start, end) = (tree.domain(domain).start, tree.domain(domain).end);
-        let best = Spot::score(self.domains[domain.at()].best);
         if end - start > EXACT_NODES_MAX {
-            return u64::from(best) * u64::from(need);
+            return self.value_at_most(domain, need);
         }
         let mut spots = [(0_u32, 0_u32); EXACT_NODES_MAX];
         let spots = &mut spots[..end - start];
@@ -443,6 +448,8 @@ mod tests {
         let racks = tree.domains_at(LevelIdx(0));
         assert_eq!(index.best_domain(&tree, racks.iter().copied(), 3), Some(racks[1]));
         assert_eq!(index.best_domain(&tree, racks.iter().copied(), 1), Some(racks[0]));
+        assert_eq!(index.value(&tree, racks[0], 3), 9 + 1 + 1);
+        assert_eq!(index.value_at_most(racks[0], 3), 3 * 9);
     }
 
     #[test]

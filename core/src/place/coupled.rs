@@ -36,7 +36,7 @@ use crate::place::attached::{self, Attached};
 use crate::place::candidates::NODES_MAX;
 use crate::place::gang::{self, TRIES_MAX, TopologyAsk};
 use crate::place::ways::{self, Choosing, Way};
-use crate::place::{common_claims, search as places};
+use crate::place::{common_claims, domains, search as places};
 use crate::rules::neighbours::keys::KeyIdx;
 use crate::rules::resources_fit;
 
@@ -187,7 +187,7 @@ pub(super) fn find_confined(
     confines: Option<&Confines>,
 ) -> Found {
     let mut bound = None;
-    for domains in domains(txn, asks, topology) {
+    for domains in to_look_in(txn, asks, topology) {
         // What is looked at next has all of these in it, and a budget of its own.
         let mut tries = 0;
         bound = None;
@@ -213,9 +213,10 @@ pub(super) fn find_confined(
 }
 
 /// Domains in which to look, in order, level by level: those of a preferred one first, then of
-/// those around it, as far as a required one or everywhere. Closeness is not looked for beyond what
-/// was asked: members that keep away from each other or spread have other wishes.
-fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<Vec<DomainIdx>> {
+/// those around it, as far as a required one or everywhere; of a level the roomiest first, and of
+/// equals the best. Closeness is not looked for beyond what was asked: members that keep away from
+/// each other or spread have other wishes.
+fn to_look_in(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<Vec<DomainIdx>> {
     asks.iter().for_each(|(class, _)| txn.fresh(*class));
     let tree = &txn.state().room.tree;
     let lies = |domain: &DomainIdx| {
@@ -225,7 +226,10 @@ fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<Vec<
     let of_level = |level: LevelIdx| {
         let mut found: Vec<DomainIdx> =
             tree.domains_at(level).iter().copied().filter(lies).collect();
-        found.sort_by_key(|domain| (Reverse(room_in(txn, asks, *domain)), *domain));
+        found.sort_by_cached_key(|domain| {
+            let value = domains::value(txn.state(), asks.iter().copied(), *domain);
+            (Reverse(room_in(txn, asks, *domain)), Reverse(value), *domain)
+        });
         found
     };
     let mut found: Vec<Vec<DomainIdx>> = asked_levels(tree, topology).map(of_level).collect();

@@ -8,7 +8,8 @@
 //! outwards, the best domain that holds it; else the whole cluster. Inside a domain the gang
 //! again goes to the fewest children. A gang of several shapes must find its domain for all of
 //! them together: candidates pass a slot count for each shape and are then tried inside the
-//! transaction, at most [`TRIES_MAX`] per level, in several orders of the shapes.
+//! transaction, the best first ([`domains`]), at most [`TRIES_MAX`] per level, in several orders of
+//! the shapes.
 //!
 //! Members that join a gang that runs (lost ones replaced, extras) go as near to it as they can,
 //! and never out of the domain of a required level.
@@ -29,7 +30,7 @@ use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found, Place};
 pub use crate::place::levels::TopologyAsk;
-use crate::place::{at_once, common_claims, pod_sets, search, slices, turns, ways};
+use crate::place::{at_once, common_claims, domains, pod_sets, search, slices, turns, ways};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -473,9 +474,8 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
     }
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {
         // A level has a budget of its own: tight domains inside must not hide roomy ones outside.
-        let mut domains = candidates(txn, &order, LevelIdx(level as u8), topology.required);
-        spread_tries(&mut domains);
-        for domain in domains {
+        let found = domains::holding(txn, &order, LevelIdx(level as u8), topology.required);
+        for domain in domains::to_try(txn, &order, found) {
             if at_once::may_fill(txn, &order, domain)
                 && try_domain(txn, &order, domain, topology.anywhere)
             {
@@ -486,11 +486,11 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
     let tree = &txn.state().room.tree;
     let mut last_resort: Vec<DomainIdx> = match topology.required {
         None => vec![tree.root()],
-        Some(level) => candidates(txn, &order, level, Some(level)),
+        Some(level) => domains::holding(txn, &order, level, Some(level)),
     };
     // Those that may hold everybody, roomiest first.
     if !are_thrifty(txn, &order) {
-        last_resort.reverse();
+        domains::roomiest_first(txn, &order, &mut last_resort);
     }
     last_resort.retain(|domain| at_once::may_fill(txn, &order, *domain));
     let left_out = last_resort.len() > TRIES_MAX;
@@ -512,46 +512,6 @@ fn search_domain(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx) -> bool {
     let domain = txn.state().room.tree.domain(domain);
     let range = domain.start..domain.end;
     search::place(txn, &order, range)
-}
-
-/// Keeps at most [`TRIES_MAX`] candidates: the tightest half, and the roomiest half, which are the
-/// likeliest to hold what slot counts alone cannot prove.
-fn spread_tries(domains: &mut Vec<DomainIdx>) {
-    if domains.len() > TRIES_MAX {
-        let half = TRIES_MAX / 2;
-        domains.drain(half..domains.len() - half);
-    }
-}
-
-/// Domains of a level that have slots enough for each shape by itself, tightest first; the cheapest
-/// first where nothing but that counts.
-fn candidates(
-    txn: &mut Txn<'_>,
-    order: &[&Ask],
-    level: LevelIdx,
-    required: Option<LevelIdx>,
-) -> Vec<DomainIdx> {
-    for ask in order {
-        txn.fresh(ask.class);
-    }
-    let state = txn.state();
-    let tree = &state.room.tree;
-    let slots = |ask: &Ask, domain| state.classes.fit(ask.class).slots(domain);
-    let holds = |domain: &DomainIdx| {
-        order.iter().all(|ask| slots(ask, *domain) >= ask.pods.len() as u64)
-            && required.is_none_or(|r| tree.domain_of(r, tree.domain(*domain).start).is_some())
-    };
-    let mut found: Vec<DomainIdx> = tree.domains_at(level).iter().copied().filter(holds).collect();
-    if are_thrifty(txn, order) {
-        let worth = |domain: DomainIdx| -> u64 {
-            let of = |ask: &&Ask| (state.classes.fit(ask.class), ask.pods.len() as u32);
-            order.iter().map(of).map(|(index, need)| index.worth(tree, domain, need)).sum()
-        };
-        found.sort_by_cached_key(|domain| (Reverse(worth(*domain)), *domain));
-    } else {
-        found.sort_by_key(|domain| (slots(order[0], *domain), *domain));
-    }
-    found
 }
 
 /// Whether nothing but prices counts for where members go.

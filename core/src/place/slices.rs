@@ -29,7 +29,7 @@ use std::ops::Range;
 use capstan_topology::{DomainIdx, LevelIdx};
 
 use super::gang::{self, Ask, TRIES_MAX, TopologyAsk};
-use super::{coupled, pod_sets, turns};
+use super::{coupled, domains, pod_sets, turns};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::state::ClusterState;
@@ -117,8 +117,8 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, of: Slices)
     false
 }
 
-/// Outer domains that have slots for the slices of each set by itself, the innermost and tightest
-/// first; of one level the cheapest first where nothing but that counts.
+/// Outer domains that have slots for the slices of each set by itself, the innermost first; of one
+/// level the best, and of equals the tightest; the cheapest where nothing but that counts.
 fn outer_domains(
     txn: &mut Txn<'_>,
     sets: &[Vec<&Ask>],
@@ -153,7 +153,10 @@ fn outer_domains(
         if thrifty {
             here.sort_by_cached_key(|outer| (Reverse(worth_in(state, sets, of, *outer)), *outer));
         } else {
-            here.sort_by_key(|outer| (slots(*outer), *outer));
+            here.sort_by_cached_key(|outer| {
+                let counts = asks().map(|ask| (ask.class, ask.pods.len() as u32));
+                (Reverse(domains::value(state, counts, *outer)), slots(*outer), *outer)
+            });
         }
         here.truncate(TRIES_MAX);
         found.extend(here);

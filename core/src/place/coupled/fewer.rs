@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use capstan_topology::NodeIdx;
 
-use super::{Count, NODES_MAX, Search, TRIES_MAX, TopologyAsk, domains, prepare};
+use super::{Count, NODES_MAX, Search, TRIES_MAX, TopologyAsk, prepare, to_look_in};
 use crate::explain::reason::SearchBound;
 use crate::model::txn::Txn;
 use crate::place::{at_once, budget};
@@ -72,7 +72,7 @@ pub fn some(
     let required = topology.required.filter(|_| !topology.per_set);
     let topology = TopologyAsk { required, ..TopologyAsk::default() };
     let (mut found, mut bound, mut tries) = (Ways::new(), None, 0);
-    for domain in domains(txn, asks, topology).into_iter().flatten() {
+    for domain in to_look_in(txn, asks, topology).into_iter().flatten() {
         if budget::is_spent(txn) {
             return (found, bound.or(Some(SearchBound::Tries(txn.count_steps(0)))));
         }
