@@ -117,7 +117,8 @@ impl Engine {
                 if together.is_empty() { score::FULL } else { value }
             };
             let fits = refusals.is_empty();
-            let score = fits.then(|| score::explain(&question, &class.weights, locality()));
+            let shown = || score::explain(&question, &class.weights, (locality(), class.wished()));
+            let score = fits.then(shown);
             NodeVerdict { node: facts.name.clone(), refusals, score }
         };
         state.room.nodes_by_name().map(verdict).collect()

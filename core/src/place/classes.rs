@@ -7,6 +7,7 @@
 //! forgotten with its shape; nobody keeps a class from one step to the next.
 
 mod images;
+mod wishes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -440,8 +441,8 @@ impl Class {
             Some(kept) if kept.version == slot.version => *kept,
             _ => {
                 let accepted = rules::facts_accept(&question, refusals);
-                let shares = &self.images.shares;
-                let score = accepted.then(|| score::fact_terms(&question, &self.weights, shares));
+                let seen = (&*self.images.shares, self.images.wished);
+                let score = accepted.then(|| score::fact_terms(&question, &self.weights, seen));
                 FactVerdict { version: slot.version, score }
             }
         };
@@ -575,6 +576,7 @@ impl Class {
 
     fn rebuild(&mut self, room: &Room, scratch: &mut Scratch) {
         const NEVER: FactVerdict = FactVerdict { version: 0, score: None };
+        self.look_at_wishes(room);
         self.verdicts.resize(room.slots(), NEVER);
         let tree: &Tree = &room.tree;
         let mut outlook = Outlook::default();

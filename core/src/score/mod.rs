@@ -4,7 +4,8 @@
 //! a profile and added. A term depends on pod class and the state of nodes only, never on which of
 //! them are candidates, so a node's score can be kept. Terms split into those that depend on facts
 //! of the node (kept per class and node until it changes; when the share of nodes that have an
-//! image is another one, what that makes is added), those that depend on holdings, and those of
+//! image is another one, what that makes is added; when the most that any has of what is preferred
+//! is, all are scored anew), those that depend on holdings, and those of
 //! pods around, which change with other nodes of a domain, and for all nodes with the scale of a
 //! class.
 //!
@@ -16,7 +17,7 @@
 //! | `packing` | the pod's scarcest resource is in full use | the node is unused |
 //! | `gpuFit` | no GPU of the node stays idle | all stay idle |
 //! | `softTaints` | no untolerated PreferNoSchedule taint | a thousand; one is half of none |
-//! | `nodeAffinity` | all that pod and configuration prefer of nodes | nothing of it |
+//! | `nodeAffinity` | no node has more of what is preferred of nodes | nothing of it |
 //! | `podAffinity` | no node is preferred more for the pods around it | none is less |
 //! | `topologySpread` | no domain is emptier, by its ScheduleAnyway constraints | none is fuller |
 //! | `deviceChoice` | of devices its claims get what they list first | they get what comes last |
@@ -35,6 +36,7 @@ mod pods_around;
 mod storage_capacity;
 
 pub use images::worth as worth_of_images;
+pub use node_affinity::wishes_met;
 pub use pods_around::terms as terms_around;
 
 use capstan_topology::UNLIMITED;
@@ -104,12 +106,17 @@ pub const FULL: u32 = 1_000;
 /// A term that nothing is known about.
 pub const NEUTRAL: u32 = 500;
 
-/// Weighted sum of the terms that depend on facts; `shares`: of nodes that have the pod's images.
-pub fn fact_terms(question: &Question<'_>, weights: &Weights, shares: &[u32]) -> u32 {
+/// Weighted sum of the terms that depend on facts; `shares`: of nodes that have the pod's images;
+/// `wished`: the most that any node has of what is preferred of nodes.
+pub fn fact_terms(
+    question: &Question<'_>,
+    weights: &Weights,
+    (shares, wished): (&[u32], u64),
+) -> u32 {
     weights.cost * cost(question)
         + weights.capacity * capacity(question)
         + weights.soft_taints * soft_taints(question)
-        + weights.node_affinity * node_affinity::value(question).unwrap_or(0)
+        + weights.node_affinity * node_affinity::value(question, wished).unwrap_or(0)
         + weights.image_locality * images::value(question, shares).unwrap_or(0)
 }
 
@@ -127,8 +134,12 @@ pub fn holding_terms(question: &Question<'_>, weights: &Weights) -> u32 {
     weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question) + chosen + left
 }
 
-/// Every term of a node's score, for people.
-pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> ScoreView {
+/// Every term of a node's score, for people; `wished` as for [`fact_terms`].
+pub fn explain(
+    question: &Question<'_>,
+    weights: &Weights,
+    (locality, wished): (u32, u64),
+) -> ScoreView {
     let term = |name, value, weight| TermView { name, value, weight };
     let mut terms = vec![
         term("cost", cost(question), weights.cost),
@@ -138,8 +149,8 @@ pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> Sco
         term("gpuFit", gpu_fit(question), weights.gpu_fit),
         term("softTaints", soft_taints(question), weights.soft_taints),
     ];
-    let wished = node_affinity::value(question);
-    terms.extend(wished.map(|value| term("nodeAffinity", value, weights.node_affinity)));
+    let preferred = node_affinity::value(question, wished);
+    terms.extend(preferred.map(|value| term("nodeAffinity", value, weights.node_affinity)));
     let (room, node) = (question.room, question.node);
     let near = question.neighbours.and_then(|around| pods_around::affinity(around, room, node));
     terms.extend(near.map(|value| term("podAffinity", value, weights.pod_affinity)));

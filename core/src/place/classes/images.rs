@@ -11,13 +11,15 @@ use super::{Class, Paying};
 use crate::model::room::Room;
 use crate::score;
 
-/// Shares of nodes that have the images of a class.
+/// Shares of nodes that have the images of a class, and what else its scores are measured by.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// As of this revision of all counts.
     revision: u64,
     /// By image; empty: they are nothing.
     pub(super) shares: Vec<u32>,
+    /// The most that any node has of what the class prefers of nodes.
+    pub(super) wished: u64,
 }
 
 impl Class {
@@ -28,7 +30,8 @@ impl Class {
             return;
         }
         let wanted = &room.shape(self.key.shape).facts.images;
-        let now = Seen { revision, shares: room.images.shares(wanted) };
+        let (shares, wished) = (room.images.shares(wanted), self.images.wished);
+        let now = Seen { revision, shares, wished };
         let was = std::mem::replace(&mut self.images, now).shares;
         let weight = self.weights.image_locality;
         if was == self.images.shares || weight == 0 {
@@ -63,10 +66,12 @@ impl Class {
     pub(super) fn recount_images(&self, room: &Room) {
         let shares = room.images.shares(&room.shape(self.key.shape).facts.images);
         assert_eq!(self.images.shares, shares, "shares of nodes that have images");
+        assert_eq!(self.images.wished, self.most_wished(room), "what nodes have of wishes");
+        let seen = (&*shares, self.images.wished);
         for &node in room.tree.order() {
             let kept = self.verdicts.get(node.at()).filter(|kept| kept.stands(room, node));
             let Some(score) = kept.and_then(|kept| kept.score) else { continue };
-            let anew = score::fact_terms(&self.question(room, node), &self.weights, &shares);
+            let anew = score::fact_terms(&self.question(room, node), &self.weights, seen);
             assert_eq!(score, anew, "the score of node slot {}, as far as facts go", node.at());
         }
     }
