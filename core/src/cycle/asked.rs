@@ -7,8 +7,8 @@ use capstan_topology::LevelIdx;
 
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
-use crate::model::ids::{QueueIdx, WorkloadIdx};
-use crate::model::input::{SetLevels, Text};
+use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::input::{GangSource, SetLevels, Text};
 use crate::place::gang::TopologyAsk;
 use crate::place::{levels, pod_sets};
 
@@ -46,8 +46,18 @@ impl Engine {
             gives_way: false,
             slices: slices.and_then(|(of, level)| levels::slices_within(of, level, required)),
             mixed,
-            anywhere: !close || pod_sets::shun_each_other(room, &entry.sets),
+            anywhere: !close
+                || self.is_no_gang(workload)
+                || pod_sets::shun_each_other(room, &entry.sets),
         })
+    }
+
+    /// Whether its pods are each by themselves, as those of a Job that nobody wants whole: each
+    /// goes to its best node, and to none for being near the others.
+    fn is_no_gang(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.state.workloads[workload];
+        let by_itself = |pod: &PodIdx| self.state.pods[*pod].gang.by_itself;
+        entry.source == GangSource::Job && entry.members.first().is_some_and(by_itself)
     }
 
     /// The level of a name that is needed.
