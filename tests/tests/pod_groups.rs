@@ -3,7 +3,9 @@
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{GangKey, GangSource, Held, Input, OwnerFacts, PodFacts, PodPhase};
+use capstan_core::model::input::{
+    GangKey, GangSource, Held, Input, OwnerFacts, PodFacts, PodPhase,
+};
 use capstan_core::plan::{Action, Effect, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{GPU, gang, in_queue, job, pod, shape, text};
