@@ -71,6 +71,8 @@ struct Owed {
     shared: Arc<Shared>,
     effect: EffectId,
     action: &'static str,
+    /// Whose next effect waits for it.
+    owner: Option<Text>,
     result: Option<EffectResult>,
 }
 
@@ -80,6 +82,9 @@ impl Drop for Owed {
         (self.shared.answers)(Answer { effect: self.effect, action: self.action, result });
         *self.shared.answered.lock() = Instant::now();
         self.shared.owed.send_modify(|owed| *owed -= 1);
+        if let Some(owner) = &self.owner {
+            self.shared.next_of(owner);
+        }
     }
 }
 
@@ -87,7 +92,8 @@ impl Flight {
     pub(super) fn new(shared: &Arc<Shared>, effect: Effect) -> Flight {
         shared.owed.send_modify(|owed| *owed += 1);
         let action = super::word(&effect.action);
-        let owed = Owed { shared: shared.clone(), effect: effect.id, action, result: None };
+        let owner = owner_of(&effect.action).cloned();
+        let owed = Owed { shared: shared.clone(), effect: effect.id, action, owner, result: None };
         let left = Duration::from_millis(u64::try_from(effect.patience.0).unwrap_or(0));
         // Longer than a year is as good as a year, and never overflows a clock.
         let left = left.min(Duration::from_secs(365 * 24 * 3_600));
@@ -96,6 +102,11 @@ impl Flight {
 
     pub(super) fn is_bind(&self) -> bool {
         matches!(self.effect.action, Action::Bind { .. })
+    }
+
+    /// The owner that it suspends or resumes, by uid.
+    pub(super) fn owner(&self) -> Option<&Text> {
+        owner_of(&self.effect.action)
     }
 
     fn answer(mut self, result: EffectResult) {
@@ -136,6 +147,13 @@ impl Flight {
         let spread = u32::try_from(self.effect.id.0.wrapping_mul(37) % 64).expect("below 64");
         let asked = after.unwrap_or_default().min(ASKED_MAX);
         asked.max(full / 2) + full / 2 * spread / 64
+    }
+}
+
+fn owner_of(action: &Action) -> Option<&Text> {
+    match action {
+        Action::SuspendOwner { owner, .. } | Action::ResumeOwner { owner, .. } => Some(&owner.uid),
+        _ => None,
     }
 }
 

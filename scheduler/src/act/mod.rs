@@ -6,7 +6,8 @@
 //! Wanted: nothing is sent without leadership ([`crate::lease::Leadership::holds`], asked right
 //! before each request); nothing is sent twice blindly (after a timeout or 5xx the object is read
 //! back before anything is concluded); uid preconditions on every write; one slow object does not
-//! hold up others; binds go before everything else; what is answered is the truth or
+//! hold up others, and one owner is stopped and started in the order in which that was decided;
+//! binds go before everything else; what is answered is the truth or
 //! [`TimedOut`](capstan_core::plan::EffectResult::TimedOut), never a guess; binds by the thousand
 //! leave a part of all that is bounded to evictions, resumes and claims.
 //!

@@ -8,11 +8,17 @@
 //! Many are under way together, and end in any order. So that a gang which was begun by a leader
 //! that is no more is whole before others begin, the binds that complete it go alone: others wait
 //! for the first answer to each of them, and not longer than [`HOLD_MAX`].
+//!
+//! What is done to one owner is done in the order in which it was decided, each after the answer to
+//! the one before: one that is stopped while its resume is still on its way would seem to be
+//! stopped already, and run for nobody when that arrives.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::model::input::Text;
 use capstan_core::plan::EffectId;
 use kube::Client;
 use parking_lot::Mutex;
@@ -60,6 +66,8 @@ struct Queue {
     holding: BTreeSet<EffectId>,
     binds: VecDeque<Flight>,
     others: VecDeque<Flight>,
+    /// What waits for the answer to what is done to its owner before, by uid of those owners.
+    turns: BTreeMap<Text, VecDeque<Flight>>,
     under_way: usize,
     /// How many of those under way are no binds.
     others_under_way: usize,
@@ -72,6 +80,21 @@ impl Queue {
             true if flight.effect.completes => &mut self.completing,
             true => &mut self.binds,
             false => &mut self.others,
+        }
+    }
+
+    /// The effect itself, if it is its turn; else it is kept until then.
+    fn in_turn(&mut self, flight: Flight) -> Option<Flight> {
+        let Some(owner) = flight.owner() else { return Some(flight) };
+        match self.turns.entry(owner.clone()) {
+            Entry::Vacant(free) => {
+                free.insert(VecDeque::new());
+                Some(flight)
+            }
+            Entry::Occupied(mut taken) => {
+                taken.get_mut().push_back(flight);
+                None
+            }
         }
     }
 
@@ -129,6 +152,7 @@ impl Shared {
         }
         let mut holding = Vec::new();
         for flight in flights {
+            let Some(flight) = queue.in_turn(flight) else { continue };
             if flight.is_bind() && flight.effect.completes {
                 holding.push(flight.effect.id);
             }
@@ -168,6 +192,20 @@ impl Shared {
         if freed {
             self.start();
         }
+    }
+
+    /// What was done to an owner is answered: the next may begin.
+    pub(super) fn next_of(self: &Arc<Shared>, owner: &Text) {
+        let mut queue = self.queue.lock();
+        // None of a queue that was closed before its turn came.
+        let Some(waiting) = queue.turns.get_mut(owner) else { return };
+        let Some(next) = waiting.pop_front() else {
+            queue.turns.remove(owner);
+            return;
+        };
+        queue.others.push_back(next);
+        drop(queue);
+        self.start();
     }
 
     /// Takes an effect on again after its pause.
@@ -215,8 +253,9 @@ impl Shared {
             std::mem::take(&mut queue.binds),
             std::mem::take(&mut queue.others),
         ];
+        let turns = std::mem::take(&mut queue.turns);
         drop(queue);
-        drop(left);
+        drop((left, turns));
         self.closed.send_replace(true);
     }
 

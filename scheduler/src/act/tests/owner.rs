@@ -118,6 +118,28 @@ async fn a_lost_resume_is_read_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_stopped_while_its_resume_is_on_its_way_is_stopped_after_it() {
+    use Fault::*;
+    for fault in [None, Instead(429, 5), LostBefore, LostAfter, HangsAfter] {
+        let server = Server::with(&[job("j", true), job("k", false)]).faults(&[fault]);
+        let bench = Bench::alone(&server);
+        bench.executor.dispatch(vec![effect(1, resume("j"))]);
+        bench.executor.dispatch(vec![effect(2, suspend("j")), effect(3, suspend("k"))]);
+        let answers = bench.answers().await;
+        assert!(answers.iter().all(|it| it.result == EffectResult::Done), "{fault:?}: {answers:?}");
+        let order: Vec<u64> = answers.iter().map(|it| it.effect.0).filter(|id| *id < 3).collect();
+        assert_eq!(order, [1, 2], "{fault:?}");
+        for name in ["jobs/j", "jobs/k"] {
+            let found = server.get(name).expect("there");
+            assert_eq!(found["spec"]["suspend"], true, "{fault:?}: {name}");
+            let annotations = &found["metadata"]["annotations"];
+            assert_eq!(annotations["capstan.sh/suspended"], "1", "{fault:?}: {name}");
+            assert_eq!(annotations["capstan.sh/admitted"], Value::Null, "{fault:?}: {name}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_has_ended_or_gone_is_neither_suspended_nor_resumed() {
     let mut complete = job("j", false);
     complete["status"]["conditions"] = json!([{ "type": "Complete", "status": "True" }]);
