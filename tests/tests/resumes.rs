@@ -132,6 +132,47 @@ fn a_job_that_begins_again_without_pods_is_suspended_again() {
     engine.recount();
 }
 
+/// Whoever makes pods makes them one after the other: while some come, others may.
+#[test]
+fn places_are_kept_for_a_minute_from_the_last_pod_that_came() {
+    let (mut engine, first) = begun();
+    let shown = [Input::Owner(resumed(&first))];
+    engine.step(after(1), done(&first).into_iter().chain(shown).collect());
+    let pods = pods_of(&train());
+    let came = engine.step(after(50), fed(&pods[..1]).collect());
+    assert_eq!(names(&came), ["train-0"]);
+    engine.step(after(51), done(&came).into_iter().chain(run(&pods[..1])).collect());
+    engine.step(after(70), vec![]);
+    let other = pod("other", &shape(&[(GPU, 1)]), &in_queue(None));
+    let kept = engine.step(after(71), vec![Input::Pod(other)]);
+    assert_eq!(names(&kept), [""; 0], "the other pod may still come");
+    let free = engine.step(after(111), vec![]);
+    assert_eq!(names(&free), ["other"]);
+    engine.recount();
+}
+
+/// The same of a Job whose pods are made after those of others.
+#[test]
+fn a_job_is_not_suspended_again_while_pods_of_those_before_it_come() {
+    let next = job("next", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut engine = Engine::new();
+    let mut facts = one_queue(4);
+    facts.extend([gpu_node("n", 4), Input::Owner(train()), Input::Owner(next.clone())]);
+    let first = engine.step(NOW, facts);
+    assert_eq!(first.effects.iter().filter(|effect| resumes(&effect.action)).count(), 2);
+    let train = resumed(&first);
+    let next = OwnerFacts { suspended: false, admitted: train.admitted.clone(), ..next };
+    let shown = [train.clone(), next].map(Input::Owner);
+    engine.step(after(1), done(&first).into_iter().chain(shown).collect());
+    engine.step(after(50), fed(&pods_of(&train)).collect());
+    let stops = |output: &StepOutput| output.effects.iter().any(|it| suspends(&it.action));
+    assert!(!stops(&engine.step(after(70), vec![])));
+    assert_eq!(used(&engine), 4);
+    assert!(stops(&engine.step(after(111), vec![])));
+    assert_eq!(used(&engine), 2);
+    engine.recount();
+}
+
 /// A Job is stopped for another before it was resumed, which comes to nothing: it is suspended as
 /// it was, and begins again.
 #[test]

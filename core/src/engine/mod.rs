@@ -67,6 +67,7 @@ pub struct Engine {
     pub(crate) delayed: overdue::Deadlines,
     /// Resumed owners and when their pods must be there.
     pub(crate) deadlines: overdue::Deadlines,
+    arrivals: overdue::Arrivals,
     /// Owners that an engine before this one resumed, without places for their pods yet.
     pub(crate) resumed_before: BTreeSet<WorkloadIdx>,
     /// Work with members to bind that was being stopped then: they are bound if that comes to
@@ -299,6 +300,8 @@ impl Engine {
     fn send_arrived(&mut self, now: Time, pods: &[PodIdx]) {
         let of = pods.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
         let mut arrived: Vec<WorkloadIdx> = of.collect();
+        let held = arrived.iter().filter_map(|of| self.state.workloads[*of].assignment.as_ref());
+        held.for_each(|held| self.arrivals.note(held.at, now));
         let waited = std::mem::take(&mut self.unsent_while_stopped);
         arrived.extend(&waited);
         arrived.sort_unstable();

@@ -5,15 +5,18 @@
 //! it has for as long as it runs in part. Two such gangs can wait for each other for ever.
 //!
 //! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`, which does not end
-//! while the resume itself still waits for its turn among other effects. If none came by then the
-//! owner is suspended again and queues; if some came, what the others need is free again.
+//! while the resume itself still waits for its turn among other effects, and begins anew with each
+//! pod that takes its place, its own or one of who was resumed before it: whoever makes pods makes
+//! twenty a second if nobody configured it, in turn, and a thousand take a minute. If none came by
+//! then the owner is suspended again and queues; if some came, what the others need is free again.
 //! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues, but
 //! not while others leave for what it lacks. Of several no more are stopped than it takes: who can
 //! be completed with what those leave who stand behind it goes on. One without an owner is stopped
 //! only while members of it wait: of others nobody makes any more, and what runs is left to run; no
 //! quota is kept for what it lacks from then on.
 //!
-//! Restart: places are kept until what was written on the owner says; how long a gang has been in
+//! Restart: places are kept until what was written on the owner says, and who came before is
+//! forgotten; how long a gang has been in
 //! part is counted anew, so it is stopped late and never early. Cost: what is due is looked up in
 //! order; gangs in part are few. Where some are due, a look for places for each of those in part
 //! after each stop.
@@ -33,6 +36,29 @@ use crate::time::{Span, Time};
 pub(crate) struct Deadlines {
     of: BTreeMap<WorkloadIdx, Time>,
     in_order: BTreeSet<(Time, WorkloadIdx)>,
+}
+
+/// When pods of resumed owners took their places last, by when those owners were admitted.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
+    last: BTreeMap<Time, Time>,
+}
+
+impl Arrivals {
+    /// One came of who was admitted then.
+    pub fn note(&mut self, admitted: Time, now: Time) {
+        self.last.insert(admitted, now);
+    }
+
+    /// When the last came of who was admitted then or before.
+    pub fn last_of(&self, admitted: Time) -> Option<Time> {
+        self.last.range(..=admitted).map(|(_, came)| *came).max()
+    }
+
+    /// What is longer ago does not matter any more.
+    pub fn forget(&mut self, now: Time, span: Span) {
+        self.last.retain(|_, came| came.plus(span) > now);
+    }
 }
 
 impl Deadlines {
@@ -109,6 +135,7 @@ impl Engine {
         if self.state.turns.forget(now) {
             self.waiting.wake(|_| true, |wake| wake.quota);
         }
+        self.arrivals.forget(now, self.state.policy.resume_timeout);
         let mut changes = Changes::default();
         let mut due = self.deadlines.take_due(now);
         due.retain(|workload| self.state.workloads.get(*workload).is_some());
@@ -150,6 +177,10 @@ impl Engine {
         if entry.kept_until.is_none_or(|until| until > now) || entry.state == State::Evicting {
             return;
         }
+        let held = entry.assignment.as_ref().map(|held| held.at);
+        if let Some(came) = held.and_then(|at| self.arrivals.last_of(at)) {
+            return self.keep_since(came, workload);
+        }
         if !state.pods_came(workload) {
             return match self.still_resumes(workload) {
                 true => self.keep_on(now, workload),
@@ -173,7 +204,11 @@ impl Engine {
 
     /// Places are kept for the pods of a resumed owner from now on.
     pub(super) fn keep_on(&mut self, now: Time, workload: WorkloadIdx) {
-        let until = now.plus(self.state.policy.resume_timeout);
+        self.keep_since(now, workload);
+    }
+
+    fn keep_since(&mut self, begin: Time, workload: WorkloadIdx) {
+        let until = begin.plus(self.state.policy.resume_timeout);
         self.state.workloads[workload].kept_until = Some(until);
         self.deadlines.set(workload, Some(until));
     }
@@ -264,5 +299,21 @@ impl Engine {
             workload,
             PreemptionReason::PodsReadyTimeout { have, need, waited },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_of_those_before_count_and_of_those_after_do_not() {
+        let mut arrivals = Arrivals::default();
+        [(10, 100), (20, 110), (30, 105)].map(|(of, at)| arrivals.note(Time(of), Time(at)));
+        let last = |arrivals: &Arrivals| [5, 10, 20, 40].map(|of| arrivals.last_of(Time(of)));
+        let (first, second) = (Some(Time(100)), Some(Time(110)));
+        assert_eq!(last(&arrivals), [None, first, second, second]);
+        arrivals.forget(Time(160), Span(55));
+        assert_eq!(last(&arrivals), [None, None, second, second]);
     }
 }

@@ -46,6 +46,7 @@
 //! - the quota tree (with what is known of who borrows, and of which LocalQueue leads where), the
 //!   topology tree and its indexes are built anew; at most 256 classes keep an index; the log of
 //!   changed nodes is bounded by a count;
+//! - when pods of resumed owners took their places, after a minute;
 //! - an image is counted while a node has it;
 //! - of runs that ended a bounded number is kept, for a bounded number of kinds and queues;
 //! - sets of one assignment that no member has, see [`SETS_MAX`](crate::model::workload::SETS_MAX).
