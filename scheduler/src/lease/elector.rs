@@ -68,6 +68,9 @@ pub struct Elector {
     until: watch::Sender<Option<Instant>>,
     /// The Lease as it was last seen, and when it was first seen so.
     seen: Option<(Lease, Instant)>,
+    /// Until when the last holder that was seen may act; none was, or it gave the Lease back:
+    /// absent.
+    free_at: Option<Instant>,
     /// Since when we lead.
     led: Option<Instant>,
 }
@@ -77,7 +80,8 @@ impl Elector {
     pub fn new(client: Client, settings: Settings) -> (Elector, Leadership) {
         let (until, receiver) = watch::channel(None);
         let api = Api::namespaced(client, &settings.namespace);
-        (Elector { api, settings, until, seen: None, led: None }, Leadership::new(receiver))
+        let elector = Elector { api, settings, until, seen: None, free_at: None, led: None };
+        (elector, Leadership::new(receiver))
     }
 
     /// The name of the Lease.
@@ -126,7 +130,7 @@ impl Elector {
             }
             let next = started + period;
             let now = Instant::now();
-            sleep_until(self.free_at().filter(|at| now < *at && *at < next).unwrap_or(next)).await;
+            sleep_until(self.free_at.filter(|at| now < *at && *at < next).unwrap_or(next)).await;
         }
     }
 
@@ -145,24 +149,29 @@ impl Elector {
 
     /// When the Lease as seen runs out. A holder that was told other times than we were is
     /// given the longer one.
-    fn free_at(&self) -> Option<Instant> {
+    fn runs_out(&self) -> Option<Instant> {
         let (lease, since) = self.seen.as_ref()?;
         let told = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
         let told = Duration::from_secs(u64::try_from(told).unwrap_or(0));
         Some(*since + self.settings.lease_duration.max(told))
     }
 
-    /// One look at the Lease; if it is free, one try to take it.
+    /// One look at the Lease; if it is free, one try to take it. Who held it may act on for its
+    /// time where the Lease was deleted, or its holder struck out: it did not stop for that.
     async fn try_to_take(&mut self) -> kube::Result<Option<Duration>> {
-        let Some(found) = self.api.get_opt_by_code(&self.settings.name).await? else {
+        let found = self.api.get_opt_by_code(&self.settings.name).await?;
+        let now = Instant::now();
+        let Some(found) = found else {
             self.seen = None;
+            if self.free_at.is_some_and(|at| now < at) {
+                return Ok(None);
+            }
             let fresh = Lease {
                 metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..<_>::default() },
                 spec: None,
             };
             return Ok(self.write(self.ours(&fresh), true).await?.then_some(Duration::ZERO));
         };
-        let now = Instant::now();
         let same = |(lease, _): &&(Lease, Instant)| {
             lease.metadata.resource_version == found.metadata.resource_version
         };
@@ -173,9 +182,14 @@ impl Elector {
         let vacant = holder(&found).is_none();
         let wanted = self.ours(&found);
         let idle = if vacant { idle(&found) } else { Duration::ZERO };
+        let given_back = vacant && is_given_back(&found);
         self.seen = Some((found, since));
-        let free = ours || vacant || self.free_at().is_some_and(|at| at <= now);
-        if !free {
+        if ours || given_back {
+            self.free_at = None;
+        } else if !vacant {
+            self.free_at = self.runs_out();
+        }
+        if self.free_at.is_some_and(|at| now < at) {
             return Ok(None);
         }
         Ok(self.write(wanted, false).await?.then_some(idle))
@@ -279,7 +293,7 @@ impl Elector {
         let Some(mut lease) = found.filter(ours) else { return Ok(()) };
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = None;
-        spec.lease_duration_seconds = Some(1);
+        spec.lease_duration_seconds = Some(GIVEN_BACK);
         let now = MicroTime(Timestamp::now());
         let said = idle_said(idle, &now);
         spec.renew_time = Some(now);
@@ -329,6 +343,14 @@ impl From<kube::Error> for Lost {
 /// Who holds a Lease.
 fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
+/// The `leaseDurationSeconds` of a Lease that its holder gave back, as client-go writes it too.
+const GIVEN_BACK: i32 = 1;
+
+/// Whether a Lease without a holder was given back by who held it.
+fn is_given_back(lease: &Lease) -> bool {
+    lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds) == Some(GIVEN_BACK)
 }
 
 /// Between for how long nothing had been changed and the `renewTime` of the Lease that says so.

@@ -7,9 +7,11 @@
 //! last confirmed renewal (its clock when it *sent* the request) plus `renewDeadline`, which is
 //! shorter than the `leaseDuration` that others wait from when they *saw* the renewal. Every
 //! write replaces the Lease as it was read (resourceVersion), so that of two candidates one gets
-//! a conflict. Graceful shutdown gives the lease back (empty holder).
+//! a conflict. Graceful shutdown gives the lease back (empty holder, `leaseDurationSeconds` of 1).
+//! One that somebody else deletes or empties was not given back: who saw its holder waits as long
+//! as if nothing had happened.
 //!
-//! Phases: read or create -> held by nobody, or unchanged for a whole `leaseDuration` of our own
+//! Phases: read or create -> given back, or unchanged for a whole `leaseDuration` of our own
 //! clock: replace it -> renew every `retryPeriod` -> not renewed in time: deposed for good.
 //!
 //! `elector` plays these phases; executors see [`Leadership`] only. Clocks are monotonic: what

@@ -479,6 +479,37 @@ async fn a_holder_that_was_promised_longer_is_given_longer() {
     assert!(first.leads());
 }
 
+/// Who holds it acts until its time is over, whatever somebody does to the Lease.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_deleted_or_emptied_is_not_taken_before_the_time_of_its_holder_is_over() {
+    for deleted in [true, false] {
+        let server = Server::default();
+        let first = Replica::start(&server, "first");
+        seconds(1).await;
+        let second = Replica::start(&server, "second");
+        seconds(2).await;
+        first.stopped.store(true, Ordering::SeqCst);
+        if deleted {
+            server.0.lock().lease = None;
+        } else {
+            server.edit(|lease| lease["spec"]["holderIdentity"] = json!(""));
+        }
+        let mut both = 0;
+        for _ in 0..200 {
+            sleep(Duration::from_millis(100)).await;
+            both += u32::from(first.leads() && second.leads());
+        }
+        assert_eq!(both, 0, "deleted: {deleted}");
+        assert!(second.leads(), "deleted: {deleted}: {:?}", second.last());
+        // Who saw nobody waits for nobody.
+        second.task.abort();
+        server.edit(|lease| lease["spec"]["holderIdentity"] = json!(""));
+        let third = Replica::start(&server, "third");
+        seconds(1).await;
+        assert!(third.leads(), "deleted: {deleted}: {:?}", third.last());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_taken_is_not_asked_for_all_the_time() {
     let server = Server::default();
