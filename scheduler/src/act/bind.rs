@@ -24,6 +24,7 @@ pub(super) async fn bind(
     let named = Named { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid };
     if progress.doubt {
         look(line, &named, node).await?;
+        progress.not_done()?;
     }
     let body = json!({
         "apiVersion": "v1",

@@ -26,6 +26,7 @@ pub(super) async fn evict(
     let named = Named { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid };
     if progress.doubt {
         look(line, progress, &named, preemption).await?;
+        progress.not_done()?;
     }
     if !progress.marked {
         let reply = patch(line, progress, &named, &mark(pod, preemption, alone)).await?;

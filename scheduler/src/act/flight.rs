@@ -19,6 +19,10 @@ use crate::client::REQUEST_TIMEOUT;
 /// whatever stands in the server's place may say.
 const ASKED_MAX: Duration = Duration::from_secs(60);
 
+/// For how long a request that was not answered may be carried out yet, whatever a reading shows:
+/// the API server gives none more than a minute.
+const LOST_MAX: Duration = Duration::from_secs(60);
+
 /// An effect that was taken on.
 pub(super) struct Flight {
     pub(super) effect: Effect,
@@ -34,6 +38,12 @@ pub(super) struct Flight {
 pub(super) struct Progress {
     /// A write of ours may or may not have been carried out.
     pub(super) doubt: bool,
+    /// When the last one was sent that had no answer, or none that settles anything.
+    pub(super) lost: Option<Instant>,
+    /// What the API server said of the last one, if that was that it failed.
+    pub(super) failed: Option<String>,
+    /// The time of the effect is up: what is known not to be done is not tried any more.
+    late: bool,
     /// The victim bears our marks.
     pub(super) marked: bool,
     /// The victim's deletion was asked for.
@@ -54,6 +64,22 @@ pub(super) enum Stop {
     },
     /// Nothing may be sent any more.
     GiveUp,
+}
+
+impl Progress {
+    /// A reading shows that nothing was carried out. Where the API server had said that it failed,
+    /// that is the end of the doubt, and after the time of the effect the end of that.
+    pub(super) fn not_done(&mut self) -> Result<(), Stop> {
+        if self.lost.is_some_and(|at| at.elapsed() < LOST_MAX) {
+            return Ok(());
+        }
+        let Some(why) = self.failed.take() else { return Ok(()) };
+        self.doubt = false;
+        if self.late && !self.marked {
+            return Err(Stop::Answer(too_late(&why)));
+        }
+        Ok(())
+    }
 }
 
 /// The result of a try.
@@ -119,7 +145,7 @@ impl Flight {
     }
 
     /// Whether it is over: what was certainly not done is not tried any more, what may have been
-    /// is pursued until that is known.
+    /// is pursued until that is known: [`Progress::not_done`] ends it then.
     fn is_over(&self) -> bool {
         self.left.is_zero() && !self.progress.doubt && !self.progress.marked
     }
@@ -166,6 +192,7 @@ pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
     flight.note_wait(&shared);
     let begun = Instant::now();
     let line = Line::new(&shared, flight.is_bind(), flight.time());
+    flight.progress.late = flight.left.is_zero();
     let tried = one_try(&line, &flight.effect, &mut flight.progress).await;
     flight.spend(begun.elapsed().saturating_sub(line.waited()));
     if flight.effect.completes {

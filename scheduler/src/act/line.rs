@@ -97,13 +97,22 @@ impl<'a> Line<'a> {
         self.depart().await?;
         // A write that is dropped on its way is in doubt; nobody comes back to say so.
         let before = std::mem::replace(&mut progress.doubt, true);
+        let sent = Instant::now();
         match self.send(request).await? {
-            Fate::Unknown(why) => Err(Stop::again(why)),
+            Fate::Unknown(why) => {
+                progress.lost = Some(sent);
+                Err(Stop::again(why))
+            }
             Fate::Unsent(why) => {
                 progress.doubt = before;
                 Err(Stop::again(why))
             }
             Fate::Answered(reply) if reply.code >= 500 || reply.code == 408 => {
+                if reply.is_failure() {
+                    progress.failed = Some(reply.says());
+                } else {
+                    progress.lost = Some(sent);
+                }
                 Err(Stop::Again { why: reply.says(), after: reply.retry_after })
             }
             Fate::Answered(reply) => {

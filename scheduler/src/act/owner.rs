@@ -44,6 +44,7 @@ pub(super) async fn suspend(
     if of.suspended(&found) {
         return Ok(EffectResult::Done);
     }
+    progress.not_done()?;
     let suspended = annotation(&found, keys::SUSPENDED).and_then(|text| text.parse::<u32>().ok());
     let run = suspended.unwrap_or(0).saturating_add(1);
     // One that is stopped for no other's sake bears nobody's name.
@@ -82,6 +83,7 @@ pub(super) async fn resume(
     let value = note::admitted_value(binding);
     if progress.doubt {
         of.look(line, &value).await?;
+        progress.not_done()?;
     }
     let meta = json!({
         "uid": &*owner.uid,

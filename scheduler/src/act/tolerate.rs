@@ -35,6 +35,7 @@ pub(super) async fn add(
     if all.len() == before {
         return Ok(EffectResult::Done);
     }
+    progress.not_done()?;
     let body = json!({
         "metadata": { "uid": &*pod.uid, "resourceVersion": found.metadata.resource_version },
         "spec": { "tolerations": all },

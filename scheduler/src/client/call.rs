@@ -57,6 +57,16 @@ impl Reply {
         (200..300).contains(&self.code)
     }
 
+    /// Whether it is the API server's own word that it failed: it is done with it, and a reading
+    /// shows whether it was carried out. What its store did not answer in time may be later.
+    pub fn is_failure(&self) -> bool {
+        let said = serde_json::from_slice::<Said>(&self.body).map(|said| said.message);
+        let text = said.unwrap_or_default();
+        let by_webhook = text.contains("failed calling webhook");
+        let late = ["etcdserver", "deadline exceeded"].iter().any(|word| text.contains(word));
+        self.code == 500 && !text.is_empty() && (by_webhook || !late)
+    }
+
     /// The object in it.
     pub fn object<T: DeserializeOwned>(&self) -> Result<T, String> {
         serde_json::from_slice(&self.body).map_err(|error| format!("unreadable answer: {error}"))
@@ -158,6 +168,27 @@ mod tests {
             let _ = stream.write_all(says.as_bytes());
         });
         port
+    }
+
+    #[test]
+    fn what_failed_is_told_from_what_may_be_done_later() {
+        let webhook = "Internal error occurred: failed calling webhook \"vjob.kb.io\": failed to \
+            call webhook: Post \"https://a.b.svc\": context deadline exceeded";
+        for (code, says, failure) in [
+            (500, webhook, true),
+            (500, "a fault", true),
+            (500, "", false),
+            (500, "etcdserver: request timed out", false),
+            (500, "context deadline exceeded", false),
+            (503, webhook, false),
+            (403, webhook, false),
+        ] {
+            let body = serde_json::to_vec(&serde_json::json!({ "message": says })).expect("JSON");
+            let reply = Reply { code, retry_after: None, body };
+            assert_eq!(reply.is_failure(), failure, "{code} {says}");
+        }
+        let of_others = Reply { code: 500, retry_after: None, body: b"<html>".to_vec() };
+        assert!(!of_others.is_failure());
     }
 
     #[tokio::test]

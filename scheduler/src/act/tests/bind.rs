@@ -144,3 +144,27 @@ async fn nothing_is_sent_without_leadership_or_for_another_uid() {
     assert_eq!(words(&answers[0].result), ("conflict", "the uid is uid-p, not uid-0"));
     assert_eq!(server.log(), [""; 0]);
 }
+
+/// As of an admission webhook that is not there.
+#[tokio::test(start_paused = true)]
+async fn what_fails_for_all_of_its_time_is_refused_when_it_was_read_back() {
+    let failing = [Fault::Instead(500, 0), Fault::None].repeat(1_000);
+    for action in [bind("p"), evict("p")] {
+        let server = Server::with(&[pod("p")]).faults(&failing);
+        let start = Instant::now();
+        let result = carry(&server, action).await;
+        assert_eq!(words(&result), ("refused", "not done in time: a fault (500)"));
+        assert_eq!(server.log().last().map(String::as_str), Some("GET p"));
+        let took = start.elapsed().as_secs();
+        assert!((29..=35).contains(&took), "{took}");
+    }
+    // One whose answer was lost may be carried out for a minute.
+    let mut lost = vec![Fault::LostBefore, Fault::None];
+    lost.extend(&failing);
+    let server = Server::with(&[pod("p")]).faults(&lost);
+    let start = Instant::now();
+    let result = carry(&server, bind("p")).await;
+    assert_eq!(words(&result), ("refused", "not done in time: a fault (500)"));
+    let took = start.elapsed().as_secs();
+    assert!((60..=65).contains(&took), "{took}");
+}
