@@ -48,6 +48,8 @@ pub(super) struct Progress {
     pub(super) marked: bool,
     /// The victim's deletion was asked for.
     pub(super) deleting: bool,
+    /// The run of the owner that we counted as stopped.
+    pub(super) counted: Option<u32>,
 }
 
 /// Why a try ended without being done.

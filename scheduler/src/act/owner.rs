@@ -2,9 +2,11 @@
 //!
 //! Suspending counts runs, so it reads first and its patch holds only for the version that was
 //! read. Resuming writes what does not depend on what is there; it reads only when in doubt.
+//! What is in doubt was meant for one run: an owner that has moved on since is let be.
 
 use capstan_core::model::input::{BindingNote, RequeueNote};
 use capstan_core::plan::{EffectResult, OwnerRef, Preemption};
+use capstan_core::time::Time;
 use kube::Resource;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -44,9 +46,14 @@ pub(super) async fn suspend(
     if of.suspended(&found) {
         return Ok(EffectResult::Done);
     }
-    progress.not_done()?;
     let suspended = annotation(&found, keys::SUSPENDED).and_then(|text| text.parse::<u32>().ok());
+    // That run was stopped, and what is there is the next one.
+    if progress.doubt && progress.counted.is_some_and(|run| suspended >= Some(run)) {
+        return Ok(EffectResult::Done);
+    }
+    progress.not_done()?;
     let run = suspended.unwrap_or(0).saturating_add(1);
+    progress.counted = Some(run);
     // One that is stopped for no other's sake bears nobody's name.
     let others = preemption.for_another();
     let by = others.then_some(&*preemption.preemptor);
@@ -81,11 +88,7 @@ pub(super) async fn resume(
 ) -> Try {
     let of = stoppable(owner)?;
     let value = note::admitted_value(binding);
-    if progress.doubt {
-        of.look(line, &value).await?;
-        progress.not_done()?;
-    }
-    let meta = json!({
+    let mut meta = json!({
         "uid": &*owner.uid,
         "annotations": {
             keys::ADMITTED: &value,
@@ -93,6 +96,11 @@ pub(super) async fn resume(
             keys::PREEMPTION_REASON: null,
         },
     });
+    if progress.doubt {
+        let found = of.look(line, &value, binding).await?;
+        progress.not_done()?;
+        meta["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
+    }
     let body = of.body(meta, false);
     for path in &of.paths {
         let reply = of.patch(line, progress, path, &body).await?;
@@ -104,7 +112,7 @@ pub(super) async fn resume(
             }
             404 => {}
             409 | 422 => {
-                of.look(line, &value).await?;
+                of.look(line, &value, binding).await?;
                 let again = reply.code == 409;
                 let stop = if again { Stop::again } else { refused };
                 return Err(stop(reply.says()));
@@ -147,14 +155,23 @@ impl Stoppable<'_> {
         Ok(None)
     }
 
-    /// Reads the owner; goes on only if it can still be resumed.
-    async fn look(&self, line: &Line<'_>, value: &str) -> Result<(), Stop> {
+    /// Reads the owner; goes on only if it can still be resumed, for the run that was meant.
+    async fn look(
+        &self,
+        line: &Line<'_>,
+        value: &str,
+        binding: &BindingNote,
+    ) -> Result<Value, Stop> {
         let (_, found) = self.read(line).await?.ok_or_else(gone)?;
         self.unfinished(&found)?;
-        if !self.suspended(&found) && annotation(&found, keys::ADMITTED) == Some(value) {
-            return Err(Stop::Answer(EffectResult::Done));
+        let resumed = annotation(&found, keys::ADMITTED) == Some(value);
+        let stopped = stopped_after(&found, binding.admitted_at);
+        match self.suspended(&found) {
+            false if resumed => Err(Stop::Answer(EffectResult::Done)),
+            true if resumed => Err(conflict("it was suspended since")),
+            _ if stopped => Err(conflict("it was stopped since")),
+            _ => Ok(found),
         }
-        Ok(())
     }
 
     fn suspended(&self, found: &Value) -> bool {
@@ -196,6 +213,13 @@ impl Stoppable<'_> {
         let request = kube::core::Request::new(path);
         line.write(progress, request.patch(self.owner.name, &params, &body)).await
     }
+}
+
+/// Whether we stopped the owner after it was admitted.
+fn stopped_after(found: &Value, admitted: Option<Time>) -> bool {
+    let text = annotation(found, keys::REQUEUED);
+    let at = text.and_then(note::stopped_at);
+    at.is_some_and(|at| admitted.is_some_and(|admitted| at > admitted))
 }
 
 fn annotation<'a>(found: &'a Value, key: &str) -> Option<&'a str> {

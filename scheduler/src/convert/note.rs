@@ -237,6 +237,11 @@ pub fn requeued(annotations: &Labels, ignored: &mut Vec<Text>) -> Option<Requeue
     note
 }
 
+/// When the owner with this value of [`keys::REQUEUED`] was stopped last.
+pub fn stopped_at(text: &str) -> Option<Time> {
+    stamp(&serde_json::from_str::<Requeued>(text).ok()?.at)
+}
+
 /// The value of [`keys::REQUEUED`] for an owner that is being suspended.
 pub fn requeued_value(note: &RequeueNote) -> String {
     let written = Requeued {

@@ -153,6 +153,50 @@ async fn what_a_webhook_fails_for_all_of_its_time_is_refused_when_it_was_read_ba
     }
 }
 
+/// Its answer is lost; until it is read back, it was stopped again.
+#[tokio::test(start_paused = true)]
+async fn a_resume_in_doubt_is_not_for_an_owner_that_was_stopped_since() {
+    let requeued = r#"{"at":"2026-01-01T12:00:01Z","ranSeconds":0}"#;
+    let stopped = json!({ "capstan.sh/suspended": "1", "capstan.sh/requeued": requeued });
+    let next = json!({ "capstan.sh/requeued": requeued, "capstan.sh/admitted": "{}" });
+    for now in [with(job("j", true), stopped), with(job("j", false), next)] {
+        let server = Server::with(&[job("j", true)]).faults(&[Fault::LostAfter]);
+        let later = server.clone();
+        server.before(1, move || later.put(now));
+        let result = carry(&server, resume("j")).await;
+        assert_eq!(words(&result), ("conflict", "it was stopped since"));
+        assert_eq!(server.log(), ["PATCH j", "GET j"]);
+    }
+    // Nor for one that somebody else suspended.
+    let server = Server::with(&[job("j", true)]).faults(&[Fault::LostAfter]);
+    let later = server.clone();
+    server.before(1, move || {
+        let mut resumed = later.get("jobs/j").expect("there");
+        resumed["spec"]["suspend"] = json!(true);
+        later.put(resumed);
+    });
+    let result = carry(&server, resume("j")).await;
+    assert_eq!(words(&result), ("conflict", "it was suspended since"));
+    // What it was stopped for before it was admitted is no matter.
+    let requeued = r#"{"at":"2026-01-01T11:59:59Z","ranSeconds":0}"#;
+    let before = with(job("j", true), json!({ "capstan.sh/requeued": requeued }));
+    let server = Server::with(&[before]).faults(&[Fault::LostBefore]);
+    assert_eq!(carry(&server, resume("j")).await, EffectResult::Done);
+    assert_eq!(server.log(), ["PATCH j", "GET j", "PATCH j"]);
+    assert!(server.body(2)["metadata"]["resourceVersion"].is_string(), "as it was read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspension_in_doubt_does_not_stop_the_next_run() {
+    let server = Server::with(&[job("j", false)]).faults(&[Fault::None, Fault::LostAfter]);
+    let later = server.clone();
+    let next = json!({ "capstan.sh/suspended": "1", "capstan.sh/admitted": "{}" });
+    server.before(2, move || later.put(with(job("j", false), next)));
+    assert_eq!(carry(&server, suspend("j")).await, EffectResult::Done);
+    assert_eq!(server.log(), ["GET j", "PATCH j", "GET j"]);
+    assert_eq!(server.get("jobs/j").expect("there")["spec"]["suspend"], false);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_has_ended_or_gone_is_neither_suspended_nor_resumed() {
     let mut complete = job("j", false);
