@@ -63,7 +63,8 @@ impl Reply {
         let said = serde_json::from_slice::<Said>(&self.body).map(|said| said.message);
         let text = said.unwrap_or_default();
         let by_webhook = text.contains("failed calling webhook");
-        let late = ["etcdserver", "deadline exceeded"].iter().any(|word| text.contains(word));
+        let of_store = ["etcdserver", "rpc error", "deadline exceeded"];
+        let late = of_store.iter().any(|word| text.contains(word));
         self.code == 500 && !text.is_empty() && (by_webhook || !late)
     }
 
@@ -179,6 +180,7 @@ mod tests {
             (500, "a fault", true),
             (500, "", false),
             (500, "etcdserver: request timed out", false),
+            (500, "rpc error: code = Unavailable desc = error reading from server: EOF", false),
             (500, "context deadline exceeded", false),
             (503, webhook, false),
             (403, webhook, false),
