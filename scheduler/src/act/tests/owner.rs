@@ -142,10 +142,9 @@ async fn who_is_stopped_while_its_resume_is_on_its_way_is_stopped_after_it() {
 #[tokio::test(start_paused = true)]
 async fn what_a_webhook_fails_for_all_of_its_time_is_refused_when_it_was_read_back() {
     let fails = Fault::Instead(500, 0);
-    for (action, suspended, failing) in [
-        (resume("j"), true, [fails, Fault::None]),
-        (suspend("j"), false, [Fault::None, fails]),
-    ] {
+    for (action, suspended, failing) in
+        [(resume("j"), true, [fails, Fault::None]), (suspend("j"), false, [Fault::None, fails])]
+    {
         let server = Server::with(&[job("j", suspended)]).faults(&failing.repeat(1_000));
         let result = carry(&server, action).await;
         assert_eq!(words(&result), ("refused", "not done in time: a fault (500)"));
