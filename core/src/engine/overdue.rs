@@ -309,7 +309,9 @@ mod tests {
     #[test]
     fn pods_of_those_before_count_and_of_those_after_do_not() {
         let mut arrivals = Arrivals::default();
-        [(10, 100), (20, 110), (30, 105)].map(|(of, at)| arrivals.note(Time(of), Time(at)));
+        for (of, at) in [(10, 100), (20, 110), (30, 105)] {
+            arrivals.note(Time(of), Time(at));
+        }
         let last = |arrivals: &Arrivals| [5, 10, 20, 40].map(|of| arrivals.last_of(Time(of)));
         let (first, second) = (Some(Time(100)), Some(Time(110)));
         assert_eq!(last(&arrivals), [None, first, second, second]);
