@@ -5,7 +5,7 @@ use capstan_core::Engine;
 use capstan_core::model::input::{
     Input, OwnerFacts, PodFacts, PodPhase, Taint, TaintEffect, Toleration, TolerationOperator,
 };
-use capstan_core::plan::{Action, EffectResult, State, StepOutput};
+use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, flavor, gang, in_queue, job, node, pod, pods_of, shape, text,
@@ -170,6 +170,36 @@ fn a_job_is_not_suspended_again_while_pods_of_those_before_it_come() {
     assert_eq!(used(&engine), 4);
     assert!(stops(&engine.step(after(111), vec![])));
     assert_eq!(used(&engine), 2);
+    engine.recount();
+}
+
+/// What comes of others does not take its own minute from a Job that was resumed late.
+#[test]
+fn a_job_whose_resume_was_answered_late_has_its_minute_from_then() {
+    let next = job("next", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut engine = Engine::new();
+    let mut facts = one_queue(4);
+    facts.extend([gpu_node("n", 4), Input::Owner(train()), Input::Owner(next.clone())]);
+    let first = engine.step(NOW, facts);
+    let (ours, others): (Vec<&Effect>, Vec<&Effect>) =
+        first.effects.iter().partition(|effect| effect.workload.ends_with("next"));
+    let train = resumed(&first);
+    let next = OwnerFacts { suspended: false, admitted: train.admitted.clone(), ..next };
+    let all_done = |effects: &[&Effect]| -> Vec<Input> {
+        effects.iter().map(|effect| answer(effect, EffectResult::Done)).collect()
+    };
+    let mut facts = all_done(&others);
+    facts.push(Input::Owner(train.clone()));
+    engine.step(after(1), facts);
+    engine.step(after(10), fed(&pods_of(&train)).collect());
+    engine.step(after(60), vec![]);
+    let mut facts = all_done(&ours);
+    facts.push(Input::Owner(next));
+    engine.step(after(66), facts);
+    let stops = |output: &StepOutput| output.effects.iter().any(|it| suspends(&it.action));
+    assert!(!stops(&engine.step(after(110), vec![])));
+    assert_eq!(used(&engine), 4);
+    assert!(stops(&engine.step(after(127), vec![])));
     engine.recount();
 }
 

@@ -293,6 +293,7 @@ impl Engine {
         } else if heads_changed {
             self.wake_those_behind_heads();
         }
+        changes.came.iter().for_each(|admitted| self.arrivals.note(*admitted, now));
         self.send_arrived(now, &changes.arrived);
     }
 
@@ -300,8 +301,6 @@ impl Engine {
     fn send_arrived(&mut self, now: Time, pods: &[PodIdx]) {
         let of = pods.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload);
         let mut arrived: Vec<WorkloadIdx> = of.collect();
-        let held = arrived.iter().filter_map(|of| self.state.workloads[*of].assignment.as_ref());
-        held.for_each(|held| self.arrivals.note(held.at, now));
         let waited = std::mem::take(&mut self.unsent_while_stopped);
         arrived.extend(&waited);
         arrived.sort_unstable();

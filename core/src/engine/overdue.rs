@@ -172,22 +172,22 @@ impl Engine {
 
     /// Keeps places no longer for pods of a resumed owner that did not come.
     fn stop_keeping(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
-        let state = &mut self.state;
-        let entry = &state.workloads[workload];
+        let entry = &self.state.workloads[workload];
         if entry.kept_until.is_none_or(|until| until > now) || entry.state == State::Evicting {
             return;
         }
         let held = entry.assignment.as_ref().map(|held| held.at);
-        if let Some(came) = held.and_then(|at| self.arrivals.last_of(at)) {
-            return self.keep_since(came, workload);
+        let came = self.state.pods_came(workload);
+        if !came && self.still_resumes(workload) {
+            return self.keep_on(now, workload);
         }
-        if !state.pods_came(workload) {
-            return match self.still_resumes(workload) {
-                true => self.keep_on(now, workload),
-                false => self.suspend_again(now, workload, changes),
-            };
+        if let Some(last) = held.and_then(|at| self.arrivals.last_of(at)) {
+            return self.keep_since(last, workload);
         }
-        state.workloads[workload].kept_until = None;
+        if !came {
+            return self.suspend_again(now, workload, changes);
+        }
+        self.state.workloads[workload].kept_until = None;
         changes.dirty.insert(workload);
     }
 

@@ -18,6 +18,7 @@ use crate::model::state::ClusterState;
 use crate::model::volumes::Choices;
 use crate::model::workload::{Assignment, SetAssignment, WorkloadId};
 use crate::policy::Policy;
+use crate::time::Time;
 
 /// What a batch of facts changed, as far as waiting work must know.
 #[derive(Debug, Default)]
@@ -36,6 +37,8 @@ pub struct Changes {
     pub queues: BTreeSet<QueueIdx>,
     /// Pods of resumed owners that took over a kept place: to be bound now.
     pub arrived: Vec<PodIdx>,
+    /// When those owners were admitted; not of who is made again, or later, beside others that run.
+    pub came: BTreeSet<Time>,
     /// Workloads that are gone, with namespace and name.
     pub gone: Vec<(WorkloadIdx, Text, Text)>,
     /// Queues must be built again.

@@ -342,6 +342,9 @@ impl ClusterState {
             self.pods[pod].takeover = if alike { Takeover::Open } else { Takeover::Unlike };
             changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
+            let entry = &self.workloads[workload];
+            let admitted = entry.assignment.as_ref().filter(|_| entry.kept_until.is_some());
+            changes.came.extend(admitted.map(|held| held.at));
         }
     }
 

@@ -77,6 +77,7 @@ async fn allocate_one(
         None => return Err(lost("has no devices any more")),
         Some(chosen) => Some(written(line, &whole, chosen, grant).await?),
     };
+    progress.not_done()?;
     let mut version = found.metadata.resource_version.clone();
     let finalizers = found.metadata.finalizers.unwrap_or_default();
     if new.is_some() && !finalizers.iter().any(|one| one == FINALIZER) {
@@ -128,6 +129,7 @@ pub(super) async fn release(
         if !goes_back {
             continue;
         }
+        progress.not_done()?;
         let mut status = json!({ "reservedFor": others });
         if others.is_empty() {
             status["allocation"] = Value::Null;

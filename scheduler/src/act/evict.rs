@@ -26,7 +26,12 @@ pub(super) async fn evict(
     let named = Named { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid };
     if progress.doubt {
         look(line, progress, &named, preemption).await?;
-        progress.not_done()?;
+        if let Err(stop) = progress.not_done() {
+            if matches!(stop, Stop::Answer(_)) {
+                take_back(line, progress, &named).await?;
+            }
+            return Err(stop);
+        }
     }
     if !progress.marked {
         let reply = patch(line, progress, &named, &mark(pod, preemption, alone)).await?;
@@ -52,12 +57,23 @@ async fn delete(line: &Line<'_>, progress: &mut Progress, named: &Named<'_>) -> 
         200..=299 | 404 => Ok(EffectResult::Done),
         409 => still_there(line, progress, named, reply).await,
         _ => {
-            // A mark on a pod that stays would count it as leaving.
-            let unmarked = patch(line, progress, named, &unmark(named)).await?;
-            progress.marked = !unmarked.is_success();
+            take_back(line, progress, named).await?;
             Err(refused(reply.says()))
         }
     }
+}
+
+/// A mark on a pod that stays would count it as leaving.
+async fn take_back(
+    line: &Line<'_>,
+    progress: &mut Progress,
+    named: &Named<'_>,
+) -> Result<(), Stop> {
+    if progress.marked {
+        let unmarked = patch(line, progress, named, &unmark(named)).await?;
+        progress.marked = !unmarked.is_success();
+    }
+    Ok(())
 }
 
 /// What an answer means that says "not as it is now": try again only if the pod is there.

@@ -23,6 +23,9 @@ const ASKED_MAX: Duration = Duration::from_secs(60);
 /// the API server gives none more than a minute.
 const LOST_MAX: Duration = Duration::from_secs(60);
 
+/// What is said of a request without an answer.
+const UNANSWERED: &str = "the API server does not answer";
+
 /// An effect that was taken on.
 pub(super) struct Flight {
     pub(super) effect: Effect,
@@ -44,6 +47,8 @@ pub(super) struct Progress {
     pub(super) failed: Option<String>,
     /// The time of the effect is up: what is known not to be done is not tried any more.
     late: bool,
+    /// It was sent once more since.
+    last: bool,
     /// The victim bears our marks.
     pub(super) marked: bool,
     /// The victim's deletion was asked for.
@@ -71,16 +76,23 @@ pub(super) enum Stop {
 impl Progress {
     /// A reading shows that nothing was carried out. Where the API server had said that it failed,
     /// that is the end of the doubt, and after the time of the effect the end of that.
+    ///
+    /// What had no answer is sent again; after the time of the effect once, as an outage may be
+    /// over. What has none then either is read alone, until nothing can come of it any more.
     pub(super) fn not_done(&mut self) -> Result<(), Stop> {
         if self.lost.is_some_and(|at| at.elapsed() < LOST_MAX) {
+            return match self.late && std::mem::replace(&mut self.last, true) {
+                true => Err(Stop::again(UNANSWERED)),
+                false => Ok(()),
+            };
+        }
+        let unanswered = || self.last.then(|| UNANSWERED.to_owned());
+        let Some(why) = self.failed.take().or_else(unanswered) else {
+            self.last = self.late;
             return Ok(());
-        }
-        let Some(why) = self.failed.take() else { return Ok(()) };
+        };
         self.doubt = false;
-        if self.late && !self.marked {
-            return Err(Stop::Answer(too_late(&why)));
-        }
-        Ok(())
+        if self.late { Err(Stop::Answer(too_late(&why))) } else { Ok(()) }
     }
 }
 

@@ -28,11 +28,13 @@
 //! left of the effect's time; a slot is held during one try only. When its time is over, an effect
 //! that certainly was not carried out (always throttled, never connected, never sent) is `Refused`.
 //! One that may have been is pursued until that is known: its object is read back, and what is not
-//! there is written again, for as long as we lead; where the API server said that it failed with
-//! it (as if an admission webhook is not there) what is not there then is `Refused`. Only who leads
-//! no more, or ends, answers `TimedOut`: the next leader reads what became of it. How long an
-//! effect waits for its turn is bounded by those before it alone; what it was decided on may be
-//! gone by then, and uids and versions in each write see to that.
+//! there is written again, for as long as we lead. It is `Refused`, too, once a reading shows
+//! nothing of it where the API server said that it failed (as if an admission webhook is not
+//! there), or where it did not answer so long ago that nothing can come of that any more; but not
+//! what is written without a reading (`deactivate`, and `special` claims). Only who leads no more,
+//! or ends, answers `TimedOut`: the next leader reads what became of it. How long an effect waits
+//! for its turn is bounded by those before it alone; what it was decided on may be gone by then,
+//! and uids and versions in each write see to that.
 //!
 //! `Status` and `Event` effects are not for here ([`crate::publish`]); they are done at once.
 

@@ -62,6 +62,7 @@ async fn give(
     if found.metadata.deletion_timestamp.is_some() {
         return Err(conflict(format!("volume {volume} is being deleted")));
     }
+    progress.not_done()?;
     // Its author may have kept it for the claim: then it is not ours to take back later.
     let by_us = found.spec.claim_ref.is_none().then_some("yes");
     let mut metadata = json!({ "resourceVersion": found.metadata.resource_version });
@@ -100,6 +101,7 @@ async fn ask_for(
         }
         None => {}
     }
+    progress.not_done()?;
     let body = json!({ "metadata": {
         "uid": named.uid,
         "resourceVersion": claim.metadata.resource_version,

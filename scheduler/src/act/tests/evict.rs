@@ -127,6 +127,18 @@ async fn a_deletion_that_is_refused_takes_the_mark_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_for_all_of_its_time_takes_the_mark_back() {
+    let mut faults = vec![Fault::None];
+    faults.extend([Fault::Instead(500, 0), Fault::None].repeat(40));
+    let server = Server::with(&[pod("p")]).faults(&faults);
+    let result = carry(&server, evict("p")).await;
+    assert_eq!(words(&result), ("refused", "not done in time: a fault (500)"));
+    let left = server.get("pods/p").expect("it stays");
+    assert_eq!(left["status"]["conditions"], json!([]));
+    assert_eq!(left["metadata"]["annotations"], json!({}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_marked_is_deleted_however_late() {
     let mut faults = vec![Fault::None];
     faults.extend([Fault::Instead(429, 0); 40]);

@@ -197,6 +197,27 @@ async fn a_suspension_in_doubt_does_not_stop_the_next_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_hangs_each_time_is_refused_when_nothing_can_come_of_it_any_more() {
+    for (action, suspended, hangs) in [
+        (resume("j"), true, [Fault::Hangs, Fault::None]),
+        (suspend("j"), false, [Fault::None, Fault::Hangs]),
+    ] {
+        let server = Server::with(&[job("j", suspended)]);
+        let hung = server.clone();
+        let faults = hangs.repeat(4);
+        let server = server.faults(&faults);
+        let bench = Bench::alone(&server);
+        bench.executor.dispatch(vec![effect(1, action)]);
+        let answers = bench.answers().await;
+        assert_eq!(answers.len(), 1);
+        let said = words(&answers[0].result);
+        assert_eq!(said, ("refused", "not done in time: the API server does not answer"));
+        let patches = hung.log().iter().filter(|line| *line == "PATCH j").count();
+        assert!(patches <= 4, "it is written once more at most: {:?}", hung.log());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_has_ended_or_gone_is_neither_suspended_nor_resumed() {
     let mut complete = job("j", false);
     complete["status"]["conditions"] = json!([{ "type": "Complete", "status": "True" }]);
