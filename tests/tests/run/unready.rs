@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::scene::{Job, SOON, cluster, names, running, submit, wait_for};
 
-const CONFIG: &str = "waitForPodsReady: {timeout: 3s, requeuingStrategy: {backoffBaseSeconds: 2, \
+/// The pause is long enough to look at what waits it out on a slow machine.
+const CONFIG: &str = "waitForPodsReady: {timeout: 3s, requeuingStrategy: {backoffBaseSeconds: 8, \
                       backoffLimitCount: 1}}\n";
 
 /// The condition of this type of a Workload: status, reason and message.
