@@ -13,6 +13,9 @@ use crate::model::input::Quota;
 #[derive(Clone, Debug, Default)]
 pub struct QuotaTree {
     nodes: Vec<QuotaNode>,
+    /// Of how many flavors and resources each node uses more than its subtree owns: searches for
+    /// victims pass over most nodes, and look at nothing else of them.
+    borrows_of: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,6 +46,16 @@ impl Cell {
     fn local_available(self) -> i128 {
         (self.local() - self.usage).max(0)
     }
+
+    fn borrows(self) -> bool {
+        self.usage > self.subtree
+    }
+}
+
+impl QuotaNode {
+    fn borrows_of(&self) -> u32 {
+        self.cells.iter().filter(|(_, cell)| cell.borrows()).count() as u32
+    }
 }
 
 fn clamp(amount: i128) -> i64 {
@@ -67,6 +80,7 @@ impl QuotaTree {
             cell.lending = quota.lending.map(i128::from);
         }
         self.nodes.push(node);
+        self.borrows_of.push(0);
         index
     }
 
@@ -101,7 +115,9 @@ impl QuotaTree {
             let entry = &mut self.nodes[node.at()];
             let cell = cell_of(&mut entry.cells, fr);
             let beyond = left - cell.local_available();
+            let borrowed = cell.borrows();
             cell.usage += left;
+            self.borrows_of[node.at()] += u32::from(cell.borrows() && !borrowed);
             if beyond <= 0 {
                 return;
             }
@@ -117,7 +133,9 @@ impl QuotaTree {
             let entry = &mut self.nodes[node.at()];
             let cell = cell_of(&mut entry.cells, fr);
             let stored_above = cell.usage - cell.local();
+            let borrowed = cell.borrows();
             cell.usage -= left;
+            self.borrows_of[node.at()] -= u32::from(borrowed && !cell.borrows());
             if stored_above <= 0 {
                 return;
             }
@@ -199,6 +217,7 @@ impl QuotaTree {
         let after = shown(*cell);
         let (mut at, mut subtree, mut usage) =
             (entry.parent, after.0 - before.0, after.1 - before.1);
+        tree.borrows_of[node.at()] = entry.borrows_of();
         while let Some(node) = at {
             let entry = &mut tree.nodes[node.at()];
             let cell = cell_of(&mut entry.cells, fr);
@@ -208,6 +227,7 @@ impl QuotaTree {
             let after = shown(*cell);
             (subtree, usage) = (after.0 - before.0, after.1 - before.1);
             at = entry.parent;
+            tree.borrows_of[node.at()] = entry.borrows_of();
         }
         tree
     }
@@ -303,6 +323,11 @@ impl QuotaTree {
     pub fn debt(&self, queue: QuotaIdx, fr: FrIdx) -> i64 {
         let cell = self.cell(self.root(queue), fr);
         clamp((cell.usage - cell.subtree).max(0))
+    }
+
+    /// Whether a node uses more than its subtree owns, of anything.
+    pub fn borrows_any(&self, node: QuotaIdx) -> bool {
+        self.borrows_of[node.at()] > 0
     }
 
     /// Whether a node uses (or with `extra` would use) more than its subtree owns.
@@ -407,6 +432,7 @@ impl QuotaTree {
                 assert_eq!(kept.usage, cell.usage, "usage of quota node {at}, {fr:?}");
             }
             assert!(kept.cells.len() <= counted.cells.len(), "cells of quota node {at}");
+            assert_eq!(self.borrows_of[at], kept.borrows_of(), "what quota node {at} borrows");
         }
     }
 }

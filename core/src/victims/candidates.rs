@@ -467,8 +467,8 @@ fn cohorts(
             }
             false => Kind::WithoutBorrowing,
         };
-        let below = tree.children(cohort).iter().copied().filter(|child| *child != from);
-        for child in below {
+        let below = tree.children(cohort).iter().copied();
+        for child in below.filter(|child| *child != from && tree.borrows_any(*child)) {
             let within = Within { common: cohort, asked: &who.asked, need };
             within.holders(state, (child, true), &mut |workload, (quota, room)| {
                 let priority = state.workloads[workload].priority;
@@ -510,7 +510,7 @@ fn sharers(
     while let Some(common) = at.and_then(|node| tree.parent(node)) {
         open.extend(tree.children(common).iter().filter(|child| **child != from));
         while let Some(node) = open.pop() {
-            if tree.borrowed(node).next().is_none() {
+            if !tree.borrows_any(node) {
                 continue;
             }
             open.extend(tree.children(node));
@@ -547,6 +547,9 @@ impl Within<'_> {
         (node, for_quota): (QuotaIdx, bool),
         each: &mut dyn FnMut(WorkloadIdx, (bool, bool)),
     ) {
+        if !state.quota.tree.borrows_any(node) {
+            return;
+        }
         let for_quota = for_quota && borrows_contested(state, node, self.need);
         if !for_quota && !borrows_asked(state, node, self.asked) {
             return;
