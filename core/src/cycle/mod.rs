@@ -193,7 +193,7 @@ impl Engine {
     }
 
     fn settle_in_order(&mut self, now: Time, mut entries: Vec<Entry>, round: &mut Round) {
-        entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
+        entries.sort_by_cached_key(|entry| self.settling_order(entry));
         for entry in entries {
             self.settle(now, entry, round);
         }

@@ -13,9 +13,9 @@
 //! other queues, and of its own where no other is stopped for it, or it would borrow what it takes
 //! back.
 //!
-//! Nothing survives a round. Cost: a nomination more for each head of the first kind, a look for
-//! places for each victim of one of the second ([`SPARED_MAX`]), beside at most [`LEAVING_MAX`] of
-//! those who were claimed.
+//! Nothing survives a round. Cost: a nomination more for each head of the first kind, two where it
+//! is short of more than quota, a look for places for each victim of one of the second
+//! ([`SPARED_MAX`]), beside at most [`LEAVING_MAX`] of those who were claimed.
 
 use std::sync::Arc;
 
@@ -55,10 +55,10 @@ impl Engine {
         round: &mut Round,
     ) {
         let overlaps = found.iter().any(|victim| round.claimed.contains(&victim.workload));
-        let beside = self.left_over(&found, round);
+        let mut beside = self.left_over(&found, round);
         let chosen = found.len();
         if overlaps {
-            let Some((again, victims)) = self.nominate_again(&entry, &beside) else {
+            let Some((again, victims)) = self.nominate_beside(&entry, &mut beside) else {
                 self.note_recomputed(entry.workload, Recomputation::Skipped);
                 self.note_skip(entry.workload);
                 return self.lost_race(entry, None, round);
@@ -147,6 +147,23 @@ impl Engine {
         let first = claimed().filter(own);
         let all = first.chain(claimed().filter(|name| !own(name)));
         all.take(LEAVING_MAX).copied().collect()
+    }
+
+    /// Whom to stop as if those who leave `beside` them had left: only those who leave over what
+    /// it is short of, if that will do; all of them, where it needs the room of others, too.
+    fn nominate_beside(
+        &mut self,
+        entry: &Entry,
+        beside: &mut Vec<WorkloadIdx>,
+    ) -> Option<(Entry, Vec<Victim>)> {
+        let of_use = self.of_use(entry, beside);
+        if of_use.len() < beside.len()
+            && let Some(found) = self.nominate_again(entry, &of_use)
+        {
+            *beside = of_use;
+            return Some(found);
+        }
+        self.nominate_again(entry, beside)
     }
 
     /// Who leaves already, each with why.
