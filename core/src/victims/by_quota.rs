@@ -60,22 +60,29 @@ impl Search<'_> {
         whole
     }
 
-    /// Takes victims where only quota is short from those who are taken first, else from all.
+    /// Takes victims where only quota is short from as few of those who are taken first as will
+    /// do, else from all.
     fn attempt_with_few(
         &self,
         txn: &mut Txn<'_>,
         list: &mut Candidates,
         attempt: Attempt,
     ) -> Result<Vec<Victim>, For> {
-        let first = list.first(txn.state(), self.need);
-        if let Ok(found) = self.attempt_for_quota(txn, first, attempt) {
-            return Ok(self.victims(&found));
+        if let Some(found) = self.attempt_own_first(txn, list, attempt) {
+            return found;
         }
-        if !list.partly() {
-            return Err(For::Quota);
+        loop {
+            if list.in_order().is_empty() {
+                list.more(txn.state(), self.need);
+            }
+            if let Ok(found) = self.attempt_for_quota(txn, list.in_order(), attempt) {
+                return Ok(self.victims(&found));
+            }
+            if !list.partly() {
+                return Err(For::Quota);
+            }
+            list.more(txn.state(), self.need);
         }
-        let all = list.ordered(txn.state(), self.need);
-        Ok(self.victims(&self.attempt_for_quota(txn, all, attempt)?))
     }
 
     /// Takes victims for an attempt whose usage is charged if it must be.

@@ -53,6 +53,7 @@ mod frees;
 mod guarded;
 mod in_order;
 mod order;
+mod own_first;
 mod recall;
 mod removed;
 mod stands;

@@ -19,8 +19,10 @@ use crate::time::{Span, Time};
 use crate::victims::candidates::Candidate;
 use crate::victims::{CANDIDATES_MAX, Need};
 
-/// Candidates that are put in order before it is known that more are needed.
+/// Candidates that are put in order before it is known that more are needed; then so many times
+/// as many at a time.
 const FIRST: usize = 32;
+const MORE: usize = 4;
 
 /// So long after its stop was refused others are stopped in its stead.
 const REFUSED: Span = Span::minutes(10);
@@ -66,17 +68,22 @@ impl Candidates {
         })
     }
 
-    /// The first [`FIRST`] or somewhat more, in order; all, if others are few, or budgets or use
-    /// count.
-    pub fn first(&mut self, state: &ClusterState, need: &Need) -> &[Candidate] {
+    /// Those who are in order.
+    pub fn in_order(&self) -> &[Candidate] {
+        &self.all[..self.in_order]
+    }
+
+    /// Puts more in order: the first [`FIRST`] or somewhat more, then [`MORE`] times as many; all,
+    /// if others are few, or budgets or use count.
+    pub fn more(&mut self, state: &ClusterState, need: &Need) {
         let by_rank = state.budgets.is_empty() && state.policy.usage_sharing.is_none();
-        let many = self.all.len() > FIRST + FIRST / 2 && by_rank;
-        if self.in_order == 0 && many {
-            self.in_order = put_in_order(state, &mut self.all, FIRST);
-        } else if self.in_order == 0 {
+        let next = FIRST.max(self.in_order * (MORE - 1));
+        let left = self.all.len() - self.in_order;
+        if left > next + next / 2 && self.in_order + next < self.most && by_rank {
+            self.in_order += put_in_order(state, &mut self.all[self.in_order..], next);
+        } else {
             self.ordered(state, need);
         }
-        &self.all[..self.in_order]
     }
 
     /// All of them, in order.
