@@ -4,11 +4,10 @@
 //! lower priority in its own quota, therefore takes everybody elsewhere before the first who makes
 //! it fit, and gives nearly all of them back: hundreds, to find a few.
 //!
-//! Wanted: the same victims, with own work taken first. So it is, because what a queue borrows
-//! depends on its own work alone: until enough of that has left nothing fits, whoever else has
-//! left, and no more of it is taken then, once the others have left, if what is found here fits.
-//! Who of it goes back does so while the queue borrows nothing without it. Of the others those are
-//! needed who come first in order until it fits: those behind them would all go back.
+//! Wanted: the same victims, with own work taken first. Two facts make it so. What a queue borrows
+//! depends on its own work alone: before enough of that has left nothing fits, whoever else has,
+//! and it goes back only while the queue borrows nothing without it. And of the others those stay
+//! taken who come first in order until it fits, since those behind them would all go back.
 //!
 //! Not where something else than the order decides who goes back (budgets), where own work that
 //! leaves already stands before others, or where others may claim what own work leaves. Nothing
