@@ -371,7 +371,7 @@ impl ClusterState {
                 _ => own.differences(&self.room.shape(held.shape).facts),
             };
             last = Some((held.shape, unlike));
-            let numbered = pod.rank != Rank::None;
+            let numbered = matches!(pod.rank, Rank::Named | Rank::Number(_));
             let found = (unlike, numbered && held.rank != pod.rank);
             if best.is_none_or(|(least, _)| found < least) {
                 best = Some((found, at));

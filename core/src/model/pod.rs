@@ -177,12 +177,18 @@ impl Pod {
 
     /// Which of two stands first among the members of their gang: those with an index after others,
     /// in order of that, whenever they were made, since neighbours are to be near each other; those
-    /// without as they were made.
+    /// without as they were made. Those whose index is not in their names are the last.
     pub fn order(&self, other: &Pod) -> Ordering {
-        match (self.rank != Rank::None, other.rank != Rank::None) {
-            (true, true) => by_number(&self.name, &other.name).then_with(|| self.made(other)),
-            (false, false) => self.made(other),
-            (one, two) => one.cmp(&two),
+        let by_name = || by_number(&self.name, &other.name).then_with(|| self.made(other));
+        let kind = |rank: Rank| match rank {
+            Rank::None => 0,
+            Rank::Named | Rank::Number(_) => 1,
+            Rank::Index(_) => 2,
+        };
+        match (self.rank, other.rank) {
+            (Rank::None, Rank::None) => self.made(other),
+            (Rank::Index(one), Rank::Index(two)) => one.cmp(&two).then_with(by_name),
+            (one, two) => kind(one).cmp(&kind(two)).then_with(by_name),
         }
     }
 

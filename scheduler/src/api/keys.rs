@@ -83,6 +83,10 @@ pub const KUEUE_PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 pub const KUEUE_GROUP_NAME: &str = "kueue.x-k8s.io/pod-group-name";
 /// Kueue's size of a pod group; annotation.
 pub const KUEUE_GROUP_TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
+/// Kueue's index of a pod in its pod group; label.
+pub const KUEUE_GROUP_INDEX: &str = "kueue.x-k8s.io/pod-group-pod-index";
+/// Kueue's name of another label that has that index; annotation.
+pub const KUEUE_GROUP_INDEX_LABEL: &str = "kueue.x-k8s.io/pod-group-pod-index-label";
 /// Kueue's required topology of one pod set; annotation.
 pub const KUEUE_REQUIRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-required-topology";
 /// Kueue's preferred topology of one pod set; annotation.

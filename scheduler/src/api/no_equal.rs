@@ -30,7 +30,7 @@ enum Asks {
 }
 
 /// Keys without [`PREFIX`], when they ask for something, and what happens instead.
-const KEYS: [(&str, Asks, &str); 14] = [
+const KEYS: [(&str, Asks, &str); 12] = [
     (
         "podset-slice-required-topology-constraints",
         Asks::Always,
@@ -50,8 +50,6 @@ const KEYS: [(&str, Asks, &str); 14] = [
         "what a pod that failed held is kept for another in its place while others of its group \
          run",
     ),
-    ("pod-group-pod-index", Asks::Always, "pods of a group are placed in no order of ranks"),
-    ("pod-group-pod-index-label", Asks::Always, "pods of a group are placed in no order of ranks"),
     (
         "priority-boost",
         Asks::UnlessZero,
@@ -120,7 +118,7 @@ mod tests {
             assert_eq!(lost(&key(name), none), None, "{name}");
             assert!(lost(&key(name), some).is_some(), "{name}");
         }
-        assert!(lost(&key("pod-group-pod-index"), "").is_some());
+        assert!(lost(&key("prebuilt-workload-name"), "").is_some());
         assert!(lost(&key("wait-for-pods-ready"), r#"{"timeoutSeconds": 30}"#).is_some());
     }
 
@@ -129,6 +127,8 @@ mod tests {
         for key in [
             "kueue.x-k8s.io/queue-name",
             "kueue.x-k8s.io/podset-group-name",
+            "kueue.x-k8s.io/pod-group-pod-index",
+            "kueue.x-k8s.io/pod-group-pod-index-label",
             "kueue.x-k8s.io/podset-slice-required-topology",
             "kueue.x-k8s.io/podset-unconstrained-topology",
             "kueue.x-k8s.io/managed",

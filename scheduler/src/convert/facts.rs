@@ -345,7 +345,7 @@ impl Facts<'_> {
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,
-            rank: gangs::rank(&pod.labels, member.job.map(|run| run.job)),
+            rank: gangs::rank_in(&gang, pod, member.job.map(|run| run.job)),
             created: pod.created.unwrap_or(start),
             bound_at: pod.bound_at,
             ended_at: pod.ended_at(),

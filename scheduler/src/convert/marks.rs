@@ -64,7 +64,8 @@ impl Marks {
 
 fn is_mark(key: &str) -> bool {
     key.starts_with(keys::PREFIX)
-        || key.starts_with("kueue.x-k8s.io/")
+        // What tells one member from the other would cost memory for each.
+        || key.starts_with("kueue.x-k8s.io/") && key != keys::KUEUE_GROUP_INDEX
         || keys::OF_GANGS.contains(&key)
 }
 

@@ -31,6 +31,15 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     })
 }
 
+/// The index of a pod in its group: of the label that its annotation names, as Kueue has it, else
+/// of Kueue's own.
+pub(super) fn index(marks: &Marks, labels: &[(Text, Text)]) -> Option<u32> {
+    let named = marks.annotations.get(keys::KUEUE_GROUP_INDEX_LABEL);
+    let label = named.map_or(keys::KUEUE_GROUP_INDEX, |label| &**label);
+    let (_, value) = labels.iter().find(|(key, _)| **key == *label)?;
+    value.parse().ok()
+}
+
 /// The pod group that a pod names, or its owners, the nearest first.
 pub(super) fn named_in(chain: &[&Marks], namespace: &Text) -> Option<OwnerKey> {
     name_in(chain).map(|name| key(namespace, name))
@@ -43,4 +52,24 @@ fn name_in<'a>(chain: &[&'a Marks]) -> Option<&'a Text> {
 
 fn key(namespace: &Text, name: &Text) -> OwnerKey {
     (keys::KUEUE_GROUP_NAME.into(), namespace.clone(), name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_in_a_group_is_of_the_label_that_the_pod_names() {
+        let of = |label: Option<&str>| {
+            let mut marks = Marks::default();
+            if let Some(label) = label {
+                marks.annotations.insert(keys::KUEUE_GROUP_INDEX_LABEL.into(), label.into());
+            }
+            let pair = |key: &str, value: &str| (Text::from(key), Text::from(value));
+            let own = pair(keys::KUEUE_GROUP_INDEX, "3");
+            index(&marks, &[own, pair("rank", "7"), pair("app", "x")])
+        };
+        assert_eq!([of(None), of(Some("rank"))], [Some(3), Some(7)]);
+        assert_eq!([of(Some("app")), of(Some("absent"))], [None, None]);
+    }
 }

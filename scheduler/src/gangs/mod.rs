@@ -23,7 +23,7 @@ pub mod upstream;
 pub mod volcano;
 pub mod wishes;
 
-use capstan_core::model::input::{GangRef, Held, OwnerEnd, Rank, Text};
+use capstan_core::model::input::{GangRef, GangSource, Held, OwnerEnd, Rank, Text};
 use capstan_core::time::Time;
 
 use self::fields::{Fields, Part};
@@ -96,9 +96,22 @@ pub fn group_of(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef>
     Some(GangRef { singly: false, ..gang })
 }
 
+/// Where a pod stands in its gang: by its index in a group of Kueue's, unless the Job that makes it
+/// numbers it; else where it stands among its peers.
+pub fn rank_in(gang: &GangRef, pod: &PodDraft, job: Option<&JobDraft>) -> Rank {
+    let own = rank(&pod.labels, job);
+    let numbered = job.is_some() && matches!(own, Rank::Number(_));
+    match gang.source {
+        GangSource::KueueGroup if !numbered => {
+            kueue_group::index(&pod.marks, &pod.labels).map_or(own, Rank::Index)
+        }
+        _ => own,
+    }
+}
+
 /// Where a pod stands among its peers, of this Job or of none. An index is a part of its name as
 /// well, before what makes that the only one, so that its gang stands in order of names.
-pub fn rank(labels: &[(Text, Text)], job: Option<&JobDraft>) -> Rank {
+fn rank(labels: &[(Text, Text)], job: Option<&JobDraft>) -> Rank {
     let value = |of: &str| labels.iter().find(|(key, _)| **key == *of).map(|(_, value)| value);
     let own = keys::INDEXES.iter().find_map(|key| value(key).filter(|value| !value.is_empty()));
     let Some(own) = own else { return Rank::None };

@@ -46,6 +46,8 @@ pub enum Rank {
     Named,
     /// The same, and this is its number among all of them, the first one's is 0.
     Number(u32),
+    /// Its group gives it this index, whatever its name: they stand in order of that.
+    Index(u32),
 }
 
 /// So many members of a role that start together, or none of them.
