@@ -23,10 +23,10 @@
 //!
 //! Restart: victims bear the gang's name, and are taken again when its members are looked at; until
 //! then a head may take what they leave. Members above a minimum for which they left wait for the
-//! next period if the budget of their queue was spent meanwhile. Cost: when anything changed, a
-//! search for victims for each gang that lacks members, and for each shape of members that are work
-//! of their own; for those of work without a queue one in a round for all that are alike, while
-//! nobody would leave.
+//! next period if the budget of their queue was spent meanwhile. Cost: when anything changed, some
+//! searches for victims for each gang that lacks members, and one for each shape of members that
+//! are work of their own; for those of work without a queue one in a round for all that are alike,
+//! while nobody would leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ use std::sync::Arc;
 use capstan_topology::{DomainIdx, NodeIdx};
 
 use crate::cycle::Round;
+use crate::cycle::left_out::members_of;
 use crate::cycle::of_roles::ROOM_TRIES_MAX;
 use crate::cycle::promised::{asks_with, peers};
 use crate::engine::Engine;
@@ -110,7 +111,8 @@ impl Engine {
     }
 
     /// Of as many members as a gang lacks, those for which the fewest leave: all, or of shapes in
-    /// the orders in which they are tried, whole or cut once.
+    /// the orders in which they are tried, whole or cut once; else whichever others of them could
+    /// go if all had left who may be stopped.
     fn room_for_missing(
         &mut self,
         workload: WorkloadIdx,
@@ -133,10 +135,24 @@ impl Engine {
         }
         let shapes: Vec<ShapeIdx> =
             groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
+        let in_order = |order: Vec<usize>| -> Vec<PodIdx> {
+            order.into_iter().flat_map(|at| &groups[at]).copied().take(missing).collect()
+        };
+        let choices = self.orders(&shapes).into_iter().map(in_order).collect();
+        self.fewest_leave(workload, choices).or_else(|late| {
+            if self.stops_others_in(workload).is_none() {
+                return Err(late);
+            }
+            let others = self.ways_once_left(workload, groups, (missing, None));
+            let choices = others.iter().map(|counts| members_of(groups, counts)).collect();
+            self.fewest_leave(workload, choices).map_err(|why| late.or(why))
+        })
+    }
+
+    /// Of choices of members that a gang lacks the first for which the fewest leave.
+    fn fewest_leave(&mut self, workload: WorkloadIdx, choices: Vec<Vec<PodIdx>>) -> Room {
         let (mut best, mut late): (Option<Joining>, _) = (None, None);
-        for order in self.orders(&shapes) {
-            let in_order = order.into_iter().flat_map(|at| &groups[at]).copied();
-            let members: Vec<PodIdx> = in_order.take(missing).collect();
+        for members in choices {
             let found = match self.room_for(workload, &members, true) {
                 Ok(found) => found,
                 Err(why) => {
@@ -249,13 +265,20 @@ impl Engine {
         }
         let shapes: Vec<ShapeIdx> =
             groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
-        self.orders(&shapes).into_iter().find_map(|order| {
+        let look = |engine: &mut Engine, members: &[PodIdx]| {
+            let passed = engine.state.pass_nominated_for(members);
+            let found = engine.places_once_gone(workload, members, gone);
+            engine.state.restore_nominated(passed);
+            found
+        };
+        let found = self.orders(&shapes).into_iter().find_map(|order| {
             let in_order = order.into_iter().flat_map(|at| &groups[at]).copied();
             let members: Vec<PodIdx> = in_order.take(missing).collect();
-            let passed = self.state.pass_nominated_for(&members);
-            let found = self.places_once_gone(workload, &members, gone);
-            self.state.restore_nominated(passed);
-            found
+            look(self, &members)
+        });
+        found.or_else(|| {
+            let others = self.ways_once_left(workload, &groups, (missing, Some(gone)));
+            others.iter().find_map(|counts| look(self, &members_of(&groups, counts)))
         })
     }
 

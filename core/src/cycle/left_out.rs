@@ -15,7 +15,8 @@
 //! more than [`WAYS_MAX`] numbers, or [`CHOICES_MAX`] choices of flavors, the gang is told that the
 //! search ended, as if it had ended at a step.
 //!
-//! Members that a gang which runs lacks are looked for in the same way, beside the others.
+//! Members that a gang which runs lacks are looked for in the same way, beside the others; as if
+//! others had left, too, for whom to stop ([`joining`](super::joining)).
 //!
 //! Cost: nothing for gangs of one shape, for those that lack quota alone, and for large ones that
 //! were found otherwise.
@@ -24,6 +25,7 @@ use capstan_topology::NodeIdx;
 
 use crate::cycle::Entry;
 use crate::cycle::elastic::Search;
+use crate::cycle::of_roles::ROOM_TRIES_MAX;
 use crate::cycle::promised::{asks_with, peers};
 use crate::engine::Engine;
 use crate::explain::reason::SearchBound;
@@ -33,7 +35,7 @@ use crate::model::txn::Txn;
 use crate::place::coupled::{self, Count, Fewer, Ways};
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::build::Group;
-use crate::quota::flavors::SetDemand;
+use crate::quota::flavors::{Mode, SetDemand};
 use crate::resources::USD;
 use crate::victims::{self, Need};
 
@@ -109,6 +111,7 @@ impl Engine {
         wanted: Fewer<'_>,
     ) -> Ways {
         let (queue, workload) = (search.whole.queue, search.whole.workload);
+        let topology = search.topology;
         let (choices, whole) = choices_of_flavors(&self.state, queue, search.sets);
         let profile = self.profile(queue);
         let mut txn = Txn::begin(&mut self.state);
@@ -124,8 +127,10 @@ impl Engine {
             let known = &[wanted.known, &found].concat();
             let rest = Fewer { known, ways: wanted.ways - found.len(), ..wanted };
             let (more, bound) = match others {
-                Others::Stay => coupled::some(&mut txn, &asks, search.topology, rest),
-                Others::Leave => once_others_left(&mut txn, workload, &asks, search.topology, rest),
+                Others::Stay => coupled::some(&mut txn, &asks, topology, rest),
+                Others::Leave => once_others_left(&mut txn, workload, &asks, topology, |txn| {
+                    coupled::some(txn, &asks, topology, rest)
+                }),
             };
             found.extend(more);
             if found.len() == wanted.ways {
@@ -154,7 +159,7 @@ impl Engine {
         let mut known = Ways::new();
         for ways in [1, WAYS_MAX] {
             let wanted = Fewer { least: missing, ways, known: &known, steps: None };
-            let (found, _) = self.ways_to_join(workload, groups, wanted);
+            let (found, _) = self.ways_to_join(workload, groups, (Others::Stay, &[]), wanted);
             let all = found.len() < ways;
             for counts in found {
                 if self.place_members(workload, &members_of(groups, &counts), keep) {
@@ -186,25 +191,44 @@ impl Engine {
             }
         }
         let wanted = Fewer { least: missing, ways: WAYS_MAX + 1, known: &[], steps: None };
-        let (found, bound) = self.ways_to_join(workload, &groups, wanted);
+        let (found, bound) = self.ways_to_join(workload, &groups, (Others::Stay, &[]), wanted);
         let many = (found.len() > WAYS_MAX).then_some(SearchBound::Choices(found.len() as u32));
         bound.or(many)
     }
 
+    /// Numbers of members of each group, so many in all, that find places together beside those
+    /// that run once all have left who may be stopped for them; or those who are `gone`.
+    pub(super) fn ways_once_left(
+        &mut self,
+        workload: WorkloadIdx,
+        groups: &[Vec<PodIdx>],
+        (missing, gone): (usize, Option<&[WorkloadIdx]>),
+    ) -> Ways {
+        let (least, ways) = (missing as u32, ROOM_TRIES_MAX as usize);
+        let wanted = Fewer { least, ways, known: &[], steps: None };
+        let others = gone.map_or((Others::Leave, &[][..]), |gone| (Others::Stay, gone));
+        self.ways_to_join(workload, groups, others, wanted).0
+    }
+
     /// Numbers of members of each group that find places together beside those that run, with the
-    /// flavors that the gang has.
+    /// flavors that the gang has: once those are `gone`, and others stay or leave.
     fn ways_to_join(
         &mut self,
         workload: WorkloadIdx,
         groups: &[Vec<PodIdx>],
+        (others, gone): (Others, &[WorkloadIdx]),
         wanted: Fewer<'_>,
     ) -> (Ways, Option<SearchBound>) {
+        let least = match others {
+            Others::Stay if gone.is_empty() => Mode::Fit,
+            _ => Mode::Preempt,
+        };
         // Who can be charged to nothing joins with no other.
         let of: Vec<usize> = (0..groups.len())
-            .filter(|at| self.with_all_shapes(workload, &groups[*at][..1]).is_ok())
+            .filter(|at| self.with_shapes(workload, &groups[*at][..1], least).is_ok())
             .collect();
         let members: Vec<PodIdx> = of.iter().flat_map(|at| groups[*at].clone()).collect();
-        let Ok(assignment) = self.with_all_shapes(workload, &members) else {
+        let Ok(assignment) = self.with_shapes(workload, &members, least) else {
             return (Ways::new(), None);
         };
         let Ok(topology) = self.topology_ask(assignment.queue, workload) else {
@@ -216,13 +240,20 @@ impl Engine {
         let wanted = Fewer { known: &known, ..wanted };
         let passed = self.state.pass_nominated_for(&members);
         let mut txn = Txn::begin(&mut self.state);
+        txn.remove_workloads(gone.iter().copied());
         let asks = asks_with(&mut txn, &assignment, members.into_iter(), profile);
         let asks = asks.filter(|asks| asks.len() > 1).unwrap_or_default();
         let counts: Vec<Count> =
             asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect();
-        let (found, bound) = match counts.is_empty() {
-            true => (Ways::new(), None),
-            false => beside_peers(&mut txn, workload, &counts, topology, wanted),
+        let (found, bound) = match others {
+            _ if counts.is_empty() => (Ways::new(), None),
+            Others::Stay => beside_peers(&mut txn, workload, &counts, topology, wanted),
+            Others::Leave => {
+                txn.vacate(workload);
+                once_others_left(&mut txn, workload, &counts, topology, |txn| {
+                    beside_peers(txn, workload, &counts, topology, wanted)
+                })
+            }
         };
         drop(txn);
         self.state.restore_nominated(passed);
@@ -264,20 +295,20 @@ pub(super) fn members_of(groups: &[Vec<PodIdx>], counts: &[u32]) -> Vec<PodIdx> 
     taken.flat_map(|(group, count)| &group[..*count as usize]).copied().collect()
 }
 
-/// The same once all have left who may be preempted, if anybody may.
+/// What is found by `look` once all have left who may be preempted, if anybody may.
 fn once_others_left(
     txn: &mut Txn<'_>,
     workload: WorkloadIdx,
     asks: &[Count],
     topology: TopologyAsk,
-    wanted: Fewer<'_>,
+    mut look: impl FnMut(&mut Txn<'_>) -> (Ways, Option<SearchBound>),
 ) -> (Ways, Option<SearchBound>) {
     let shapes = asks.iter().map(|(class, _)| txn.state().classes.class(*class).key.shape);
     let together = coupled::together(txn, shapes);
     let need = Need { asks: asks.to_vec(), together, topology, ..Need::default() };
     let mut ended = None;
     let found = victims::once_all_left(txn, workload, &need, |txn| {
-        let (found, bound) = coupled::some(txn, asks, topology, wanted);
+        let (found, bound) = look(txn);
         ended = ended.or(bound);
         (!found.is_empty()).then_some(found)
     });
