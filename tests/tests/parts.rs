@@ -209,17 +209,19 @@ fn where_too_many_would_have_to_leave_all_do() {
 /// the rest waits for.
 #[test]
 fn a_gang_that_is_of_use_only_together_leaves_whole() {
-    let alike: [fn(&mut PodFacts); 3] = [
-        |member| member.gang.singly = false,
-        |member| member.gang.by_itself = true,
-        |member| {
-            let roles = Roles { own: None, least: Default::default(), replica: None };
-            member.gang.roles = Some(roles.into());
+    let alike: [fn(&mut [PodFacts]); 3] = [
+        |members| members.iter_mut().for_each(|member| member.gang.singly = false),
+        |members| members[0].gang.by_itself = true,
+        |members| {
+            for member in members {
+                let roles = Roles { own: None, least: Default::default(), replica: None };
+                member.gang.roles = Some(roles.into());
+            }
         },
     ];
     for (case, change) in alike.into_iter().enumerate() {
         let mut members = group(3, 1, None);
-        members.iter_mut().for_each(change);
+        change(&mut members);
         let mut engine = engine(spread(&members));
         let output = arrives(&mut engine, high("hi", 1, None));
         assert_eq!(evicted(&output), ["g-0", "g-1", "g-2"], "case {case}");

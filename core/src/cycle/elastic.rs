@@ -21,8 +21,8 @@
 //! others for it, as in Kueue (spec/quota.md 13): all of them before any fewer, whoever has to
 //! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
 //! somebody leaves for the minimum alone, and of the orders that find one the fewest; pods that are
-//! no gang (those of a plain Job without a queue) start as far as they fit, and have others stopped
-//! for all the rest. Where nothing fits, the gang waits for its smallest members that some node
+//! no gang (those of a plain Job without a queue, or of a PodGroup that says so) start as far as
+//! they fit, and have others stopped for all the rest. Where nothing fits, the gang waits for its smallest members that some node
 //! admits, and says what those lack: what all of its members lack need never come.
 //!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
@@ -38,7 +38,7 @@ use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
 use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::{Reason, SearchBound};
-use crate::model::ids::{ShapeIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::workload::QueueRef;
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
@@ -145,7 +145,17 @@ impl Engine {
 
     /// Whether it is no gang: all members that wait are work of their own.
     pub(super) fn each_by_itself(&self, workload: WorkloadIdx) -> bool {
-        self.needy(workload).iter().all(|pod| self.state.pods[*pod].gang.by_itself)
+        self.needy(workload).iter().all(self.stops_by_itself(workload))
+    }
+
+    /// Whether others are stopped for a member as for work of its own: not for those that stand
+    /// lower than others of that kind, with whose priority nobody may be stopped for them.
+    pub(super) fn stops_by_itself(&self, workload: WorkloadIdx) -> impl Fn(&PodIdx) -> bool + '_ {
+        let pods = &self.state.pods;
+        let own = self.state.workloads[workload].members.iter().map(|pod| &pods[*pod]);
+        let own = own.filter(|pod| pod.gang.by_itself);
+        let highest = own.map(|pod| pod.priority).max();
+        move |pod| pods[*pod].gang.by_itself && Some(pods[*pod].priority) == highest
     }
 
     /// The most members that `fits` accepts.

@@ -7,7 +7,7 @@
 //! Decides for whom of the members that found no place others may be stopped: for what a gang below
 //! its minimum lacks, all of it together; else for members that are work of their own (the source
 //! of the gang says who is: the launcher of an MPIJob, executors, pods of a plain Job without a
-//! queue), as many together as may. Whatever else is above a minimum joins where there is room. Who
+//! queue or of a PodGroup without a gang), as many together as may. Whatever else is above a minimum joins where there is room. Who
 //! may be stopped is what it is for any preemptor of the queue and the priority, and quota is asked
 //! for the members alone; who leaves already is counted on first. Nobody is stopped unless the
 //! members are placed beside the others with those gone, and delay no reserved start there: what a
@@ -178,7 +178,7 @@ impl Engine {
         let priority = self.state.workloads[workload].priority;
         let mut late = None;
         for group in groups {
-            let by_itself = |pod: &PodIdx| self.state.pods[*pod].gang.by_itself;
+            let by_itself = self.stops_by_itself(workload);
             let group: Vec<PodIdx> = group.iter().copied().filter(by_itself).collect();
             let Some(first) = group.first() else { continue };
             let shape = self.state.pods[*first].shape;

@@ -71,11 +71,12 @@ impl ClusterState {
             || self.uncharged.contains(&workload)
             || self.claims.get(workload).is_some()
             || !self.claims.naming(workload).is_empty();
-        let differ = |pod: PodIdx| {
-            let gang = &self.pods[pod].gang;
-            gang.roles.is_some() || gang.by_itself
-        };
-        if whole || self.placed(workload).any(differ) {
+        let of_role = |pod: PodIdx| self.pods[pod].gang.roles.is_some();
+        let by_itself = |pod: PodIdx| self.pods[pod].gang.by_itself;
+        let placed = || self.placed(workload);
+        // For one of them the others wait, unless none waits for any.
+        let differ = placed().any(of_role) || placed().any(by_itself) && !placed().all(by_itself);
+        if whole || differ {
             return (Vec::new(), 0);
         }
         let stays = |pod: &PodIdx| {

@@ -57,6 +57,8 @@ pub struct GroupSays {
     pub topology: Option<Text>,
     /// All of them are disturbed, or none.
     pub whole: bool,
+    /// They are no gang: each starts, and has others stopped for it, by itself.
+    pub no_gang: bool,
 }
 
 impl GroupSays {

@@ -2,8 +2,9 @@
 //!
 //! v1alpha2, v1alpha3 and v1beta1 differ in nothing that is read here, but that Kubernetes 1.37,
 //! which has the last two, starts no group with a pod of another priority or `preemptionPolicy`:
-//! such pods are held here too. A group without `gang` starts pod by pod. By its `disruptionMode`
-//! it is preempted as a whole; else it may lose members above its minimum, and never any below.
+//! such pods are held here too. A group without `gang` starts pod by pod, and for each of its pods
+//! others are stopped as for a pod of its own. By its `disruptionMode` it is preempted as a whole;
+//! else it may lose members above its minimum, and never any below.
 //!
 //! A group that says no priority has what its API server gives to one: that of the default
 //! PriorityClass, else 0, which is what kube-scheduler takes. What a group says of
@@ -62,6 +63,7 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
         topology: level.map(|level| shared.texts.text(level)),
         queue: None,
         whole: is_whole(part.at("spec.disruptionMode")),
+        no_gang: !gang,
     }
 }
 

@@ -227,6 +227,7 @@ fn members_may_leave_singly_unless_their_group_or_their_owner_minds() {
         live.take(Seen::Applied(in_group(made_by, annotations.clone())));
         let told = of_pod(&mut live, "p");
         assert_eq!(told.singly, singly, "{mode} {made_by:?} {annotations}");
+        assert!(told.by_itself, "who is in no gang stops others by itself");
     }
     // Of a group that nobody knows nobody knows what it needs.
     let mut live = synced(&Config::default());
