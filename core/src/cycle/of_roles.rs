@@ -12,14 +12,18 @@
 //! Phases: the members by role and shape are filled one after the other, each as far as it goes
 //! beside those before it and as its role and the others need, in the orders of
 //! [`elastic`](super::elastic). Then all choices of so many of each, one after the other, those who
-//! stand first most: which finds what members need that find places only together. So a gang that
-//! lost members of a role is completed, too, by others of the role than those who stand first: all
-//! choices are looked at as things are, else some as if others left.
+//! stand first most: which finds what members need that find places only together. At last the same
+//! with more members than must begin, as few more as do: those whom others want near, or among whom
+//! they spread, and whom no minimum counts.
+//!
+//! So a gang that lost members of a role is completed, too, by others of the role than those who
+//! stand first, though with no more than it lacks: all choices are looked at as things are, else
+//! some as if others left.
 //!
 //! Cost: nothing for gangs that fit, or of whose roles all look the same; for others at most
-//! [`TRIES_MAX`] nominations, rolled back, and what the search says then; for members that join at
-//! most as many tries of places, and [`ROOM_TRIES_MAX`] searches for whom to stop. Nothing survives
-//! a restart, nothing needs to.
+//! [`TRIES_MAX`] nominations, rolled back, [`TRIES_HELPED`] more where members help others, and
+//! what the search says then; for members that join at most as many tries of places, and
+//! [`ROOM_TRIES_MAX`] searches for whom to stop. Nothing survives a restart, nothing needs to.
 
 use std::collections::BTreeSet;
 
@@ -29,11 +33,17 @@ use crate::engine::Engine;
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::roles::Choices;
+use crate::model::txn::Txn;
+use crate::place::classes::Scoring;
+use crate::place::coupled::{self, Count};
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
 
 /// Steps from one slot to the next of one search, for each try.
 const STEPS_MAX: u32 = 16 * TRIES_MAX;
+
+/// Tries kept for choices with more members than must begin: a few are often enough to help.
+const TRIES_HELPED: u32 = 64;
 
 /// Choices of members that join for which it is looked whether others may leave.
 pub(super) const ROOM_TRIES_MAX: u32 = 16;
@@ -41,7 +51,9 @@ pub(super) const ROOM_TRIES_MAX: u32 = 16;
 /// One gang that does not begin with those who stand first.
 struct Search<'a> {
     whole: &'a Entry,
-    choices: &'a Choices,
+    choices: Choices,
+    /// Which slots help others, and how many members must begin, while more may.
+    helped: Option<(Vec<bool>, u32)>,
     topology: TopologyAsk,
     premise: Premise<'a>,
     /// Tries left.
@@ -70,7 +82,8 @@ impl Engine {
         let Some(choices) = self.state.choices(whole.workload) else { return whole };
         let mut search = Search {
             whole: &whole,
-            choices: &choices,
+            choices,
+            helped: None,
             topology,
             premise,
             tries: TRIES_MAX,
@@ -82,7 +95,8 @@ impl Engine {
         let mut first: Vec<_> = whole.sets.iter().map(|set| (set.shape, set.count)).collect();
         first.sort_unstable();
         search.seen.insert(first);
-        let shapes: Vec<ShapeIdx> = choices.slots.iter().map(|slot| slot.shape).collect();
+        let slots = search.choices.slots.iter();
+        let shapes: Vec<ShapeIdx> = slots.map(|slot| slot.shape).collect();
         for order in self.orders(&shapes) {
             let counts = search.fill(self, &order);
             if search.look_at(self, &counts) {
@@ -93,7 +107,11 @@ impl Engine {
             let mut counts = vec![0; shapes.len()];
             search.look_at_all(self, 0, &mut counts);
         }
-        let ended = search.ended();
+        let mut ended = search.ended();
+        if !search.fits() {
+            let helpers = self.helpers(&shapes);
+            ended |= search.look_at_helped(self, helpers);
+        }
         let Search { best, room, .. } = search;
         whole.room |= room;
         match best {
@@ -111,6 +129,18 @@ impl Engine {
 }
 
 impl Engine {
+    /// Which of these shapes of a gang may open nodes for others of them.
+    fn helpers(&mut self, shapes: &[ShapeIdx]) -> Vec<bool> {
+        let mut txn = Txn::begin(&mut self.state);
+        // Of whatever flavor, and how well it suits does not matter.
+        let class = |shape: &ShapeIdx| (txn.class(*shape, &[], Scoring::default()), 1);
+        let asks: Vec<Count> = shapes.iter().map(class).collect();
+        match coupled::are_coupled(&mut txn, &asks) {
+            true => coupled::are_helpers(&mut txn, &asks),
+            false => vec![false; asks.len()],
+        }
+    }
+
     /// What is found for others of its roles than those who stand first, of so many that a gang
     /// which runs lacks: for the first such choice for which something is. Who they are is kept
     /// then, if that is wanted.
@@ -201,6 +231,7 @@ impl Search<'_> {
         }
         let rest: Vec<usize> = (at + 1..counts.len()).collect();
         let (low, high) = self.choices.range(counts, at, &rest);
+        let high = high.min(self.most_of(at, counts));
         for count in (low..=high).rev() {
             counts[at] = count;
             if self.ended() {
@@ -212,6 +243,38 @@ impl Search<'_> {
         }
         counts[at] = 0;
         false
+    }
+
+    /// Looks at choices with more members than must begin, one more of those who help others each
+    /// time, until one fits; whether there may be some that were not looked at.
+    fn look_at_helped(&mut self, engine: &mut Engine, helpers: Vec<bool>) -> bool {
+        let (mut own, mut more, least) = (0, 0, self.choices.all);
+        for (slot, helps) in self.choices.slots.iter().zip(&helpers) {
+            let members = if *helps { &mut more } else { &mut own };
+            *members += slot.members.len() as u32;
+        }
+        let most = least.min(own).saturating_add(more);
+        self.helped = Some((helpers, least));
+        (self.tries, self.steps) = (self.tries.max(TRIES_HELPED), STEPS_MAX);
+        while self.choices.all < most && !self.ended() {
+            self.choices.all += 1;
+            let mut counts = vec![0; self.choices.slots.len()];
+            if self.look_at_all(engine, 0, &mut counts) {
+                break;
+            }
+        }
+        self.ended()
+    }
+
+    /// The most of a slot beside so many of those before it: of those who help nobody no more begin
+    /// than must.
+    fn most_of(&self, at: usize, counts: &[u32]) -> u32 {
+        let Some((helpers, least)) = self.helped.as_ref().filter(|(helpers, _)| !helpers[at])
+        else {
+            return u32::MAX;
+        };
+        let before = counts[..at].iter().zip(helpers).filter(|(_, helps)| !**helps);
+        least.saturating_sub(before.map(|(count, _)| count).sum())
     }
 
     /// Looks at a choice, unless it was; whether it fits.

@@ -8,7 +8,8 @@
 //! others; of members that are of use only together whole replicas before parts of them
 //! ([`replicas`](super::replicas)). None of them can be left out, so whatever is chosen among them
 //! breaks no role. Where members of a role look different, and those that stand first find no
-//! places, others of them may begin in their stead ([`Choices`], searched by `cycle::of_roles`).
+//! places, others of them may begin in their stead, or beside them those whom they want near
+//! ([`Choices`], searched by `cycle::of_roles`).
 //! Who does not begin is an extra member, as any that comes late. A gang that lost members of a
 //! role which is below its own minimum by that is below its minimum whatever else of it runs: what
 //! runs and what its roles lack must run together. Members that are being deleted are lost already:

@@ -303,6 +303,17 @@ pub fn are_wanted(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<bool> {
     shapes.iter().map(|shape| asks.iter().any(|(class, _)| wants(*class, *shape))).collect()
 }
 
+/// Whether members of an ask may open nodes for others that look different, by ask.
+pub fn are_helpers(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<bool> {
+    let shapes = prepare(txn, asks);
+    let classes = &txn.state().classes;
+    let opened = |class: ClassIdx, by: ShapeIdx| {
+        let class = classes.class(class);
+        class.key.shape != by && class.outlook().is_opened_by(by)
+    };
+    shapes.iter().map(|shape| asks.iter().any(|(class, _)| opened(*class, *shape))).collect()
+}
+
 /// Whether a member that is placed may open nodes for others. Classes know the shapes.
 fn any_opens(txn: &Txn<'_>, classes: &[ClassIdx], shapes: &[ShapeIdx]) -> bool {
     classes.iter().any(|class| {
