@@ -9,12 +9,14 @@
 //! change of these kinds would help it. Costs a bounded number of nominations, and where starts are
 //! reserved a few plays of their timetable for each; on request only.
 
+use std::collections::BTreeSet;
+
 use crate::cycle::{Entry, Kept, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::obstacles;
 use crate::explain::reason::Reason;
 use crate::explain::view::{Change, Remedy};
-use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
 use crate::model::state::Held;
 use crate::model::workload::QueueRef;
@@ -51,6 +53,8 @@ struct Start {
     victims: Vec<Preemption>,
     /// Who of another queue takes what it needs, if it has its turn as well.
     unless: Option<Text>,
+    /// Flavors that its members get, by shape.
+    flavors: BTreeSet<(ShapeIdx, FlavorIdx)>,
 }
 
 impl Start {
@@ -260,7 +264,11 @@ impl Engine {
         let victims = self.preemptions(now, index, &found, &entry.choice.usage);
         let asked = self.demands(index).iter().map(|set| set.count).sum();
         let members = places.len() as u32;
-        Some(Start { members, asked, per_hour, victims, unless: None })
+        let mut flavors = BTreeSet::new();
+        for (set, chosen) in entry.sets.iter().zip(&entry.choice.sets) {
+            flavors.extend(chosen.iter().map(|(_, flavor)| (set.shape, *flavor)));
+        }
+        Some(Start { members, asked, per_hour, victims, unless: None, flavors })
     }
 
     /// A start at that time, without anybody being stopped for it, if no head of another queue goes
@@ -334,7 +342,8 @@ mod tests {
     fn stops(lost: &[Option<i64>]) -> Remedy {
         let victims = lost.iter().map(|lost| victim(*lost)).collect();
         let per_hour = Some(MicroUsd(1));
-        let start = Start { members: 1, asked: 1, per_hour, victims, unless: None };
+        let (unless, flavors) = (None, BTreeSet::new());
+        let start = Start { members: 1, asked: 1, per_hour, victims, unless, flavors };
         start.by(Change::FewerPods { pods: 1 })
     }
 

@@ -2,14 +2,15 @@
 //! label to select by.
 //!
 //! Each is tried with pods that are changed so; only pods' `nodeSelector` and tolerations are
-//! edited, what their affinity excludes stays excluded.
+//! edited, what their affinity excludes stays excluded. With labels that several flavors have in
+//! common they may start in another of them: only one that some of them get then is told.
 
 use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::explain::reason::{FlavorProblem, Reason};
 use crate::explain::view::{Change, Remedy};
-use crate::model::ids::{ShapeIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     FlavorFacts, PodShape, TaintEffect, Text, Toleration, TolerationOperator,
 };
@@ -37,17 +38,20 @@ impl Engine {
         });
         let flavors = excluded.filter_map(|refusal| {
             let flavor = self.state.quota.find_flavor(&refusal.flavor)?;
-            self.state.quota.flavor(flavor).cloned()
+            Some((flavor, self.state.quota.flavor(flavor)?.clone()))
         });
-        let flavors: Vec<Arc<FlavorFacts>> = flavors.take(FLAVORS_MAX).collect();
-        flavors.iter().filter_map(|flavor| self.let_flavor_in(now, index, flavor)).collect()
+        let flavors: Vec<(FlavorIdx, Arc<FlavorFacts>)> = flavors.take(FLAVORS_MAX).collect();
+        let let_in = |(flavor, facts): &(FlavorIdx, Arc<FlavorFacts>)| {
+            self.let_flavor_in(now, index, (*flavor, facts))
+        };
+        flavors.iter().filter_map(let_in).collect()
     }
 
     fn let_flavor_in(
         &mut self,
         now: Time,
         index: WorkloadIdx,
-        flavor: &FlavorFacts,
+        (flavor, facts): (FlavorIdx, &FlavorFacts),
     ) -> Option<Remedy> {
         let old: Vec<ShapeIdx> =
             self.state.workloads[index].sets.iter().map(|set| set.shape).collect();
@@ -56,12 +60,15 @@ impl Engine {
         let mut new = Vec::with_capacity(old.len());
         for shape in &old {
             let mut pod = PodShape::clone(&self.state.room.shape(*shape).facts);
-            edit(&mut pod, flavor, compare, &mut edits);
+            edit(&mut pod, facts, compare, &mut edits);
             new.push(self.state.room.intern_shape(&Arc::new(pod)));
         }
         let start = self.start_reshaped(now, index, &old, &new)?;
         let Edits { tolerate, select } = edits;
-        Some(start.by(Change::AnotherFlavor { flavor: flavor.name.clone(), tolerate, select }))
+        let told = Change::AnotherFlavor { flavor: facts.name.clone(), tolerate, select };
+        let mut edited = new.iter().zip(&old).filter(|(new, old)| new != old);
+        let gets_it = edited.any(|(shape, _)| start.flavors.contains(&(*shape, flavor)));
+        gets_it.then(|| start.by(told))
     }
 }
 
