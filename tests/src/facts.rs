@@ -240,6 +240,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
             late: None,
         }],
         min_member: pods,
+        min_stated: false,
         ended: 0,
         left: Some(pods),
         replaces: 0,

@@ -229,12 +229,18 @@ fn who_may_stop_nobody_at_all_is_not_told_that_it_asks_more_than_its_queue_owns(
 
 /// A Job in a queue of eight GPUs, four of which work of lower priority uses.
 fn wide(pods: u32) -> Stage {
+    wide_of(pods, None)
+}
+
+/// The same that states its minimum.
+fn wide_of(pods: u32, stated: Option<u32>) -> Stage {
     let mut small = queue("q", 8);
     small.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
     let mut stage = stage([("n", 64)], vec![small]);
     submit(&mut stage, [work("q", "low", 4, 0)]);
     let facts = job("wide", pods, &shape(&[(GPU, 1)]), &in_queue(Some("q")));
-    stage.add([Input::Owner(OwnerFacts { priority: 10, ..facts })]);
+    let (min_member, min_stated) = (stated.unwrap_or(pods), stated.is_some());
+    stage.add([Input::Owner(OwnerFacts { priority: 10, min_member, min_stated, ..facts })]);
     submit(&mut stage, []);
     stage
 }
@@ -253,5 +259,18 @@ fn fewer_pods_that_stop_nobody_are_told_beside_more_that_do() {
         let smaller = wide(pods);
         let low = smaller.pods.contains_key("low");
         assert_eq!((starts(&smaller, "wide"), low), (true, stays), "with {pods}");
+    }
+}
+
+#[test]
+fn no_fewer_pods_are_told_than_the_minimum_that_a_job_states() {
+    let lowers = |stage: &mut Stage| {
+        let found = remedies(stage, "wide");
+        found.iter().any(|remedy| matches!(remedy.change, Change::LowerParallelism { .. }))
+    };
+    assert!(lowers(&mut wide_of(10, None)));
+    for stated in [9, 10] {
+        assert!(!lowers(&mut wide_of(10, Some(stated))), "{stated} must run together");
+        assert!(!starts(&wide_of(4, Some(stated)), "wide"), "four are too few");
     }
 }

@@ -126,10 +126,9 @@ impl Facts<'_> {
         });
         let mut wishes = asked.wishes;
         let shape = self.in_its_group(shape, group.as_ref(), &mut wishes);
-        let here = job.elsewhere.is_none();
+        let (here, queued) = (job.elsewhere.is_none(), wishes.queue.is_some() || job.marked);
         // The owner that is the gang makes these pods, as far as anybody plays that here.
         let count = if here && job.count <= MEMBERS_MAX && !part { job.count } else { 0 };
-        let queued = wishes.queue.is_some() || job.marked;
         wishes.ignored = ignored;
         OwnerFacts {
             uid: job.uid.clone(),
@@ -153,6 +152,7 @@ impl Facts<'_> {
                 late: None,
             }],
             min_member,
+            min_stated: gangs::job::states_minimum(job, &chain),
             ended: job.succeeded,
             left: job.left,
             replaces: job.replaces,
@@ -177,8 +177,7 @@ impl Facts<'_> {
         if held.is_some() && !owner.says.suspended {
             return None;
         }
-        let chain = gang.chain(&above);
-        let mut ignored = owner.ignored.clone();
+        let (chain, mut ignored) = (gang.chain(&above), owner.ignored.clone());
         let mut asked = gang.asked(&chain, &mut ignored);
         let (submitted, count) = (gang.submitted(directory), gang.count());
         let over = gang.over(directory).saturating_add(submitted);
@@ -225,6 +224,7 @@ impl Facts<'_> {
             wishes: self.shared.wishes.of(wishes),
             pod_sets,
             min_member: min_member.max(1),
+            min_stated: false,
             ended: gang.ended(directory).saturating_add(submitted),
             left: Some(count.saturating_sub(over)),
             replaces: 0,

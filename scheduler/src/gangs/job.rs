@@ -73,3 +73,8 @@ pub fn min_member(
     }
     count(chain, keys::KUEUE_JOB_MIN_PARALLELISM, ignored).map_or(all, |least| least.min(all))
 }
+
+/// Whether people state the minimum of a Job itself, so that it stays if the Job makes fewer pods.
+pub fn states_minimum(job: &JobDraft, chain: &[&Marks]) -> bool {
+    !job.is_under_way() && count(chain, keys::MIN_MEMBER, &mut Vec::new()).is_some()
+}

@@ -102,10 +102,13 @@ impl Engine {
     }
 
     /// The most pods below so many with which a Job would start, had it no more, and stop nobody.
+    /// With fewer than a minimum that people state it would wait for more; with as many it would
+    /// start as it is.
     fn smaller_job(&mut self, now: Time, index: WorkloadIdx, below: u32) -> Option<Remedy> {
         let entry = &self.state.workloads[index];
         let [set] = &entry.sets[..] else { return None };
-        if entry.source != GangSource::Job || entry.assignment.is_some() {
+        let stated = self.state.owner_of(index).is_some_and(|owner| owner.min_stated);
+        if entry.source != GangSource::Job || entry.assignment.is_some() || stated {
             return None;
         }
         let before = (set.ready, entry.min_member);

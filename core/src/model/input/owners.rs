@@ -38,6 +38,8 @@ pub struct OwnerFacts {
     pub pod_sets: Vec<OwnerPodSet>,
     /// Members that must run together.
     pub min_member: u32,
+    /// Of a Job: people state that number itself, and it stays if the Job makes fewer pods.
+    pub min_stated: bool,
     /// Members that ended well, as far as it has counted them: [`OwnerFacts::min_member`] is
     /// without those that nobody stands in for any more.
     pub ended: u32,

@@ -115,6 +115,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
         wishes: wishes(None),
         pod_sets: vec![set],
         min_member: pods,
+        min_stated: false,
         ended: 0,
         left: Some(pods),
         replaces: 0,
