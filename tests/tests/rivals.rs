@@ -3,15 +3,21 @@
 //!
 //! Each test takes what the engine offers, does exactly that to the facts, and a little less.
 
+use std::sync::Arc;
+
 use capstan_core::explain::view::Remedy;
-use capstan_core::model::input::{ClusterQueueFacts, Input, PodFacts, QueueingStrategy, Quota};
+use capstan_core::model::input::{
+    ClusterQueueFacts, Input, PodFacts, QueueingStrategy, Quota, Wishes,
+};
 use capstan_core::plan::State;
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, local_queue, namespace, node,
     nominal, pod, shape,
 };
 use capstan_tests::play::Stage;
+
+const HOUR: i64 = 3_600_000;
 
 /// A queue in cohort `all` that owns GPUs.
 fn queue(name: &str, gpus: Quota) -> ClusterQueueFacts {
@@ -24,13 +30,20 @@ fn work(queue: &str, name: &str, gpus: i64, priority: i32) -> Input {
     Input::Pod(PodFacts { priority, ..facts })
 }
 
+/// The same of priority zero, and it says that it runs for an hour.
+fn brief(queue: &str, name: &str, gpus: i64) -> Input {
+    let expected_runtime = Some(Span(HOUR));
+    let wishes = Wishes { expected_runtime, ..(*in_queue(Some(queue))).clone() };
+    Input::Pod(pod(name, &shape(&[(GPU, gpus)]), &Arc::new(wishes)))
+}
+
 /// What runs in these queues on a node of 64 GPUs, and what waits then.
 fn stage<const Q: usize, const R: usize>(
     queues: [ClusterQueueFacts; Q],
     runs: [Input; R],
     waits: [Input; 2],
 ) -> Stage {
-    let mut stage = Stage::new(Time(3_600_000));
+    let mut stage = Stage::new(Time(HOUR));
     let node = node("n", &[(GPU, 64)]);
     stage.add([namespace(), Input::Node(node.into()), Input::Flavor(flavor(DEFAULT, &[]))]);
     stage.add(queues.each_ref().map(|queue| Input::LocalQueue(local_queue(&queue.name))));
@@ -61,10 +74,14 @@ fn words(found: &[Remedy]) -> Vec<String> {
 /// `big` asks ten of a, which may borrow two. `other`, of b and of higher priority, asks four, and
 /// one is left.
 fn short(own: i64) -> Stage {
+    short_beside(own, work("b", "b1", 3, 0))
+}
+
+/// The same while this runs in b.
+fn short_beside(own: i64, runs: Input) -> Stage {
     let a = Quota { nominal: own, borrowing: Some(2), lending: None };
-    let runs = [work("a", "a1", 2, 0), work("b", "b1", 3, 0)];
     let waits = [work("b", "other", 4, 9), work("a", "big", 10, 0)];
-    stage([queue("a", a), queue("b", nominal(6))], runs, waits)
+    stage([queue("a", a), queue("b", nominal(6))], [work("a", "a1", 2, 0), runs], waits)
 }
 
 #[test]
@@ -77,6 +94,19 @@ fn a_raise_is_enough_to_go_before_who_would_borrow_it() {
     // With less it borrows, and so does other, which has the higher priority.
     for (own, first) in [(10, false), (11, false), (12, true)] {
         let raised = short(own);
+        let started = (starts(&raised, "big"), starts(&raised, "other"));
+        assert_eq!(started, (first, !first), "with {own}");
+    }
+}
+
+#[test]
+fn who_has_its_start_reserved_may_take_a_raise_as_well() {
+    // It starts once b1 ends: by then ten more would be enough for both, and now it borrows them.
+    let waiting = |own| short_beside(own, brief("b", "b1", 3));
+    let found = remedies(&mut waiting(0));
+    assert_eq!(words(&found), ["raise nominalQuota of a by 12 GPUs (flavor default)"]);
+    for (own, first) in [(10, false), (11, false), (12, true)] {
+        let raised = waiting(own);
         let started = (starts(&raised, "big"), starts(&raised, "other"));
         assert_eq!(started, (first, !first), "with {own}");
     }

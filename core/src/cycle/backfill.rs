@@ -158,7 +158,7 @@ impl Engine {
     /// What an entry that is only tried would leave alone if it were let through as in
     /// [`Engine::passage`], starting `then`; `None`: it would be held. However much was played
     /// before, and nothing is noted: starts that do not hold without it are nobody's to delay, nor
-    /// are those of who has ended by then.
+    /// are those of who has ended by then, or has begun in what is tried.
     pub(crate) fn would_pass(
         &mut self,
         entry: &mut Entry,
@@ -174,7 +174,9 @@ impl Engine {
         let mut slots = self.slots(Some(workload));
         slots.retain(|slot| {
             let runs = self.run_time(slot.workload);
-            slot.start >= then || runs.is_none_or(|runs| slot.start.plus(runs) > then)
+            let placed = self.state.placed(slot.workload).count() as u32;
+            let waits = placed < self.state.workloads[slot.workload].min_member;
+            waits && (slot.start >= then || runs.is_none_or(|runs| slot.start.plus(runs) > then))
         });
         slots.iter_mut().for_each(|slot| slot.start = slot.start.max(then));
         let now = std::mem::replace(&mut self.state.now, then);

@@ -4,7 +4,8 @@
 //! a change is tried with the heads of other queues: those that a round would settle before the
 //! workload start with what they find, or keep back what heads of strict queues do, in a
 //! transaction that is rolled back, and the workload is tried beside them. Who comes after it takes
-//! nothing from it.
+//! nothing from it. Whose start is reserved may start sooner because of the change: it has its turn
+//! as the others do, and only where it does not start then is its reserved start left alone.
 //!
 //! Played is the round in which the workload has its turn, with the first of every queue. Who goes
 //! before it in its own queue is told as such; who comes up in another queue once its first has
@@ -103,10 +104,8 @@ impl Engine {
             slot.node.filter(|_| slot.facts.is_some())?;
             let head = waiting.first(queue)?;
             let later = by_order && order(head) > order(own.workload);
-            // A start that is reserved is left alone anyway.
-            let reserved = self.reservations.of(head).is_some();
             let open = self.preemptor_before(Some(queue), head).is_none();
-            (open && !later && !reserved).then_some((tree.is_none() || root(queue) != tree, head))
+            (open && !later).then_some((tree.is_none() || root(queue) != tree, head))
         };
         let mut heads: Vec<(bool, WorkloadIdx)> = others.filter_map(first).collect();
         heads.sort_by(|one, other| (one.0, order(one.1)).cmp(&(other.0, order(other.1))));
