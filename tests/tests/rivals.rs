@@ -38,10 +38,10 @@ fn brief(queue: &str, name: &str, gpus: i64) -> Input {
 }
 
 /// What runs in these queues on a node of 64 GPUs, and what waits then.
-fn stage<const Q: usize, const R: usize>(
+fn stage<const Q: usize, const R: usize, const W: usize>(
     queues: [ClusterQueueFacts; Q],
     runs: [Input; R],
-    waits: [Input; 2],
+    waits: [Input; W],
 ) -> Stage {
     let mut stage = Stage::new(Time(HOUR));
     let node = node("n", &[(GPU, 64)]);
@@ -109,6 +109,26 @@ fn who_has_its_start_reserved_may_take_a_raise_as_well() {
         let raised = waiting(own);
         let started = (starts(&raised, "big"), starts(&raised, "other"));
         assert_eq!(started, (first, !first), "with {own}");
+    }
+}
+
+#[test]
+fn who_stands_behind_another_in_its_queue_goes_after_the_heads_of_all_others() {
+    // With twelve big would borrow nothing. But vast, which no quota here is enough for, has the
+    // turn of a in the round in which other has that of b.
+    let waiting = |own| {
+        let a = Quota { nominal: own, borrowing: Some(2), lending: None };
+        let runs = [work("a", "a1", 2, 0), work("b", "b1", 3, 0)];
+        let waits = [work("a", "vast", 60, 5), work("b", "other", 4, 9), work("a", "big", 10, 0)];
+        stage([queue("a", a), queue("b", nominal(6))], runs, waits)
+    };
+    let found = remedies(&mut waiting(0));
+    let expected =
+        "raise nominalQuota of a by 10 GPUs (flavor default), unless team/other goes first";
+    assert_eq!(words(&found), [expected]);
+    for own in [10, 12] {
+        let raised = waiting(own);
+        assert_eq!((starts(&raised, "big"), starts(&raised, "other")), (false, true), "with {own}");
     }
 }
 

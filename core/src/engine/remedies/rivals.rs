@@ -8,9 +8,10 @@
 //! as the others do, and only where it does not start then is its reserved start left alone.
 //!
 //! Played is the round in which the workload has its turn, with the first of every queue. Who goes
-//! before it in its own queue is told as such; who comes up in another queue once its first has
-//! started is not played. Cost: one nomination for each of a few heads that may go first, and one
-//! of the workload for each of those that take something.
+//! before it in its own queue is told as such, and is not played; but it takes the turn of that
+//! queue beside the first of all others, which so have theirs before the workload. Who comes up in
+//! another queue once its first has started is not played. Cost: one nomination for each of a few
+//! heads that may go first, and one of the workload for each of those that take something.
 
 use std::ops::ControlFlow;
 
@@ -41,7 +42,7 @@ impl Engine {
             return Ok(found);
         }
         // What has no queue comes after all that have one.
-        entries.extend(own.queue.is_some().then_some(own));
+        entries.extend(self.leads(&own).then_some(own));
         let mut aside = Some(Txn::begin(&mut self.state).set_aside());
         let mut taken = None;
         self.in_turns(entries, |engine, entry| {
@@ -88,6 +89,11 @@ impl Engine {
         start.filter(|start| !freely || start.victims.is_empty())
     }
 
+    /// Whether an entry is the first of its queue, and has the turn of that.
+    fn leads(&self, own: &Entry) -> bool {
+        own.queue.is_some_and(|queue| self.waiting.first(queue) == Some(own.workload))
+    }
+
     /// The first of other queues that a round may settle before an entry, and what could be done
     /// for each.
     fn heads_beside(&mut self, own: &Entry) -> Vec<Entry> {
@@ -96,8 +102,7 @@ impl Engine {
         let tree = own.queue.and_then(root);
         let order = |workload: WorkloadIdx| state.queue_order(workload);
         // Nobody goes before who borrows nothing but those who do so neither and stand higher.
-        let by_order =
-            own.queue.is_some() && own.choice.borrowing == 0 && !state.quota.shares_fairly();
+        let by_order = self.leads(own) && own.choice.borrowing == 0 && !state.quota.shares_fairly();
         let others = waiting.lines().flatten().filter(|queue| own.queue != Some(*queue));
         let first = |queue: QueueIdx| {
             let slot = state.quota.queue(queue);
