@@ -22,8 +22,9 @@
 //! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
 //! somebody leaves for the minimum alone, and of the orders that find one the fewest; pods that are
 //! no gang (those of a plain Job without a queue, or of a PodGroup that says so) start as far as
-//! they fit, and have others stopped for all the rest. Where nothing fits, the gang waits for its smallest members that some node
-//! admits, and says what those lack: what all of its members lack need never come.
+//! they fit, and have others stopped for all the rest. Where nothing fits, the gang waits for its
+//! smallest members that some node admits, and says what those lack: what all of its members lack
+//! need never come.
 //!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
 //! all; a try is a nomination of fewer members, rolled back. The same again, with [`TRIES_KEPT`] of

@@ -7,12 +7,12 @@
 //! Decides for whom of the members that found no place others may be stopped: for what a gang below
 //! its minimum lacks, all of it together; else for members that are work of their own (the source
 //! of the gang says who is: the launcher of an MPIJob, executors, pods of a plain Job without a
-//! queue or of a PodGroup without a gang), as many together as may. Whatever else is above a minimum joins where there is room. Who
-//! may be stopped is what it is for any preemptor of the queue and the priority, and quota is asked
-//! for the members alone; who leaves already is counted on first. Nobody is stopped unless the
-//! members are placed beside the others with those gone, and delay no reserved start there: what a
-//! gang lacks none that a head of its queue and priority may not delay, others none that extras may
-//! not.
+//! queue or of a PodGroup without a gang), as many together as may. Whatever else is above a
+//! minimum joins where there is room. Who may be stopped is what it is for any preemptor of the
+//! queue and the priority, and quota is asked for the members alone; who leaves already is counted
+//! on first. Nobody is stopped unless the members are placed beside the others with those gone, and
+//! delay no reserved start there: what a gang lacks none that a head of its queue and priority may
+//! not delay, others none that extras may not.
 //!
 //! Who leaves anyway, because it stayed in part for too long, makes room for others in part: what
 //! they lack is claimed there for those who can be whole by that.
