@@ -1,15 +1,16 @@
 //! Claims that were found with devices which nobody uses: they go back where their pods fit
-//! elsewhere only, and stay as they are where that wins nothing.
+//! elsewhere only, and stay as they are where that wins nothing. Those that an earlier try left are
+//! deleted, however long that takes.
 
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    AllocatedDevice, Allocation, Input, NodeSelector, NodeSelectorTerm, Operator, PodClaim,
-    PodPhase, PodShape, Requirement, ResourceClaimFacts,
+    AllocatedDevice, Allocation, ExtendedClaim, Input, NodeSelector, NodeSelectorTerm, Operator,
+    PodClaim, PodPhase, PodShape, Requirement, ResourceClaimFacts,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, Seen, StepOutput};
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
 use capstan_tests::devices::{self, key, slice};
 use capstan_tests::facts::{amounts, namespace, node, text};
 use capstan_tests::hand::{answer, binds, view};
@@ -111,6 +112,38 @@ fn a_claim_on_a_node_without_room_goes_back_once_and_its_pod_goes_elsewhere() {
         let bound = engine.step(Time(5_000), vec![answer(anew[0].0, EffectResult::Done)]);
         assert_eq!(binds(&bound), [("p".to_owned(), "b".to_owned())]);
     }
+}
+
+#[test]
+fn a_claim_for_extended_resources_that_is_not_deleted_is_tried_again_after_a_pause() {
+    let extended = ExtendedClaim {
+        spec: (*devices::spec(1)).clone(),
+        resources: vec![text("example.com/gpu")],
+        classes: vec![text("gpu")],
+        ..ExtendedClaim::default()
+    };
+    let left = PodClaim::Extended { claim: Arc::new(extended), left: true };
+    let waits = Input::Pod(devices::member("p", 1, left, "c"));
+    let mut engine = Engine::new();
+    let facts = vec![namespace(), Input::ResourceClaim(claim("c")), waits];
+    let first = engine.step(Time(1_000), facts);
+    let mut now = Time(1_000);
+    let mut tried: Vec<Effect> = first.effects.into_iter().filter(is_release).collect();
+    for times in 1..4 {
+        assert_eq!(tried.len(), 1, "{times}");
+        let refused = EffectResult::Refused("not by you".into());
+        let answered = engine.step(now.plus(Span(10)), vec![answer(&tried[0], refused)]);
+        assert_eq!(any(&answered), 0, "{times}: it pauses");
+        assert!(why(&engine).contains("not by you"), "{}", why(&engine));
+        now = answered.next_wake.expect("it is tried again");
+        let output = engine.step(now, Vec::new());
+        tried = output.effects.into_iter().filter(is_release).collect();
+    }
+    engine.recount();
+}
+
+fn is_release(effect: &Effect) -> bool {
+    matches!(effect.action, Action::ReleaseClaims { .. })
 }
 
 #[test]

@@ -228,10 +228,16 @@ impl Engine {
         }
         let left = &self.state.left_claims;
         self.releasing.retain(|pod| left.contains(pod));
-        let pods = &self.state.pods;
+        let (pods, workloads) = (&self.state.pods, &self.state.workloads);
+        let pauses = |workload: WorkloadIdx| {
+            workloads[workload].requeue.not_before.is_some_and(|until| until > now)
+        };
         let idle = |pod: &PodIdx| {
             let entry = &pods[*pod];
-            entry.place.is_none() && entry.binding == Binding::None && !entry.terminating
+            entry.place.is_none()
+                && entry.binding == Binding::None
+                && !entry.terminating
+                && !entry.workload.is_some_and(pauses)
         };
         let due = left.difference(&self.releasing).copied().filter(idle);
         let mut due: Vec<PodIdx> = due.collect();
@@ -249,6 +255,17 @@ impl Engine {
     pub(super) fn release_unknown(&mut self, uid: &Text) {
         if let Some(pod) = self.state.pod_by_uid.get(uid) {
             self.releasing.remove(pod);
+        }
+    }
+
+    /// A claim that was left could not be deleted: it is tried again when its pod has waited a while.
+    pub(super) fn not_deleted(&mut self, now: Time, uid: &Text, why: &Text, changes: &mut Changes) {
+        let Some(&pod) = self.state.pod_by_uid.get(uid) else { return };
+        let entry = &self.state.pods[pod];
+        let waits = entry.workload.filter(|_| entry.place.is_none());
+        let failure = format!("the claim of {} from before is not deleted: {why}", entry.name);
+        if let Some(workload) = waits.filter(|_| self.releasing.remove(&pod)) {
+            self.back_off(now, workload, failure.into(), changes);
         }
     }
 

@@ -112,6 +112,7 @@ impl Engine {
             (InFlight::Bind(_) | InFlight::Prepare(_) | InFlight::Allocate(_), None) => {}
             (InFlight::Release(_), _) if done => {}
             (InFlight::Release(uid), _) => {
+                self.not_deleted(now, &uid, &describe(&result), changes);
                 self.not_given_back(now, effect, &uid, &describe(&result), changes);
             }
             (InFlight::Resume(workload, _) | InFlight::Stop(workload), _)
