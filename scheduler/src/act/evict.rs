@@ -69,11 +69,20 @@ async fn take_back(
     progress: &mut Progress,
     named: &Named<'_>,
 ) -> Result<(), Stop> {
-    if progress.marked {
-        let unmarked = patch(line, progress, named, &unmark(named)).await?;
-        progress.marked = !unmarked.is_success();
+    if !progress.marked {
+        return Ok(());
     }
-    Ok(())
+    let reply = patch(line, progress, named, &unmark(named)).await?;
+    let left = match reply.code {
+        404 if progress.deleting => Ok(EffectResult::Done),
+        404 => Err(gone()),
+        409 | 422 => still_there(line, progress, named, reply).await,
+        _ => {
+            progress.marked = !reply.is_success();
+            return Ok(());
+        }
+    };
+    Err(left.map_or_else(|stop| stop, Stop::Answer))
 }
 
 /// What an answer means that says "not as it is now": try again only if the pod is there.

@@ -139,6 +139,23 @@ async fn a_deletion_that_fails_for_all_of_its_time_takes_the_mark_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_mark_that_cannot_be_taken_back_at_once_is_not_left() {
+    // Somebody else wrote at the same time: the next try begins with the deletion.
+    let faults = [Fault::None, Fault::Instead(403, 0), Fault::Instead(409, 0)];
+    let server = Server::with(&[pod("p")]).faults(&faults).faults(&faults[..2]);
+    let result = carry(&server, evict("p")).await;
+    assert_eq!(words(&result), ("refused", "a fault (403)"));
+    let log = ["PATCH status", "DELETE p", "PATCH status", "GET p", "DELETE p", "PATCH status"];
+    assert_eq!(server.log(), log);
+    let left = server.get("pods/p").expect("it stays");
+    assert_eq!(left["status"]["conditions"], json!([]));
+    // The pod is gone by then, by whatever hand.
+    let faults = [Fault::None, Fault::Instead(403, 0), Fault::Instead(404, 0)];
+    let server = Server::with(&[pod("p")]).faults(&faults);
+    assert_eq!(carry(&server, evict("p")).await, EffectResult::Done);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_marked_is_deleted_however_late() {
     let mut faults = vec![Fault::None];
     faults.extend([Fault::Instead(429, 0); 40]);
