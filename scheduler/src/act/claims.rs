@@ -102,41 +102,55 @@ async fn allocate_one(
 
 /// One try to give them all back: who was the last to use a claim takes its devices back too. One
 /// that was found with devices of no use may have been reserved by nobody at all. Where it is said
-/// what was chosen, a claim that has something else by now is another try's, and left alone.
+/// what was chosen, a claim that has something else by now is another try's, and left alone. One
+/// that is refused keeps no other from going back.
 pub(super) async fn release(
     line: &Line<'_>,
     progress: &mut Progress,
     pod: &PodRef,
     claims: &[ClaimGrant],
 ) -> Try {
+    let mut answer = Ok(EffectResult::Done);
     for grant in claims {
-        if grant.special.is_some() {
-            special::delete(line, progress, pod, &grant.key).await?;
-            continue;
-        }
-        let Some(found) = line.read::<ResourceClaim>(&named(grant)).await? else { continue };
-        let version = found.metadata.resource_version.clone();
-        let whole = serde_json::to_value(&found).map_err(|error| refused(error.to_string()))?;
-        let reserved = whole["status"]["reservedFor"].as_array();
-        let all: Vec<&Value> = reserved.into_iter().flatten().collect();
-        let others: Vec<&Value> =
-            all.iter().copied().filter(|one| one["uid"] != *pod.uid).collect();
-        let reserves = others.len() < all.len();
-        let goes_back = match &grant.seen {
-            None => reserves && grant.chosen.as_ref().is_none_or(|it| same(&whole["status"], it)),
-            Some(seen) => (reserves || others.is_empty()) && is_still(&whole["status"], seen),
+        let given_back = match &grant.special {
+            Some(_) => special::delete(line, progress, pod, &grant.key).await,
+            None => release_one(line, progress, pod, grant).await,
         };
-        if !goes_back {
-            continue;
+        match given_back {
+            Ok(()) => {}
+            Err(stop @ Stop::Answer(_)) if !progress.is_late() => answer = answer.and(Err(stop)),
+            Err(stop) => return Err(stop),
         }
-        progress.not_done()?;
-        let mut status = json!({ "reservedFor": others });
-        if others.is_empty() {
-            status["allocation"] = Value::Null;
-        }
-        write_status(line, progress, grant, version, &status).await?;
     }
-    Ok(EffectResult::Done)
+    answer
+}
+
+async fn release_one(
+    line: &Line<'_>,
+    progress: &mut Progress,
+    pod: &PodRef,
+    grant: &ClaimGrant,
+) -> Result<(), Stop> {
+    let Some(found) = line.read::<ResourceClaim>(&named(grant)).await? else { return Ok(()) };
+    let version = found.metadata.resource_version.clone();
+    let whole = serde_json::to_value(&found).map_err(|error| refused(error.to_string()))?;
+    let reserved = whole["status"]["reservedFor"].as_array();
+    let all: Vec<&Value> = reserved.into_iter().flatten().collect();
+    let others: Vec<&Value> = all.iter().copied().filter(|one| one["uid"] != *pod.uid).collect();
+    let reserves = others.len() < all.len();
+    let goes_back = match &grant.seen {
+        None => reserves && grant.chosen.as_ref().is_none_or(|it| same(&whole["status"], it)),
+        Some(seen) => (reserves || others.is_empty()) && is_still(&whole["status"], seen),
+    };
+    if !goes_back {
+        return Ok(());
+    }
+    progress.not_done()?;
+    let mut status = json!({ "reservedFor": others });
+    if others.is_empty() {
+        status["allocation"] = Value::Null;
+    }
+    write_status(line, progress, grant, version, &status).await
 }
 
 /// Whether a claim still has what it was seen to have, and its devices still are not ready where

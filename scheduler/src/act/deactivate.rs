@@ -1,4 +1,5 @@
-//! Says on a Workload object that its work may not run. Saying it twice changes nothing.
+//! Says on a Workload object that its work may not run. Saying it twice changes nothing; where an
+//! earlier try may have said it, it is read first.
 
 use capstan_core::model::input::Text;
 use capstan_core::plan::EffectResult;
@@ -17,6 +18,13 @@ pub(super) async fn deactivate(
     namespace: &Text,
     name: &Text,
 ) -> Try {
+    if progress.doubt {
+        let found: Workload = line.read_named(Some(namespace), name).await?.ok_or_else(gone)?;
+        if !found.spec.active {
+            return Ok(EffectResult::Done);
+        }
+        progress.not_done()?;
+    }
     let body = json!({ "spec": { "active": false } });
     let (params, body) = (PatchParams::default(), Patch::Merge(&body));
     let request = kube::core::Request::new(Workload::url_path(&(), Some(namespace)));

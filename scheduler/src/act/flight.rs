@@ -49,6 +49,8 @@ pub(super) struct Progress {
     late: bool,
     /// It was sent once more since.
     last: bool,
+    /// When this try began, until it was asked what its readings say of earlier writes.
+    begun: Option<Instant>,
     /// The victim bears our marks.
     pub(super) marked: bool,
     /// The victim's deletion was asked for.
@@ -74,13 +76,22 @@ pub(super) enum Stop {
 }
 
 impl Progress {
+    /// Whether the time of the effect is up.
+    pub(super) fn is_late(&self) -> bool {
+        self.late
+    }
+
     /// A reading shows that nothing was carried out. Where the API server had said that it failed,
     /// that is the end of the doubt, and after the time of the effect the end of that.
     ///
     /// What had no answer is sent again; after the time of the effect once, as an outage may be
-    /// over. What has none then either is read alone, until nothing can come of it any more.
+    /// over. What has none then either is read alone, until nothing can come of it any more: not
+    /// by a reading that may have begun before.
+    ///
+    /// A try that reads several objects is judged by the first of them.
     pub(super) fn not_done(&mut self) -> Result<(), Stop> {
-        if self.lost.is_some_and(|at| at.elapsed() < LOST_MAX) {
+        let Some(begun) = self.begun.take() else { return Ok(()) };
+        if self.lost.is_some_and(|at| begun.saturating_duration_since(at) < LOST_MAX) {
             return match self.late && std::mem::replace(&mut self.last, true) {
                 true => Err(Stop::again(UNANSWERED)),
                 false => Ok(()),
@@ -207,6 +218,7 @@ pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
     let begun = Instant::now();
     let line = Line::new(&shared, flight.is_bind(), flight.time());
     flight.progress.late = flight.left.is_zero();
+    flight.progress.begun = Some(begun);
     let tried = one_try(&line, &flight.effect, &mut flight.progress).await;
     flight.spend(begun.elapsed().saturating_sub(line.waited()));
     if flight.effect.completes {

@@ -25,6 +25,9 @@ pub(super) async fn make(
     ((namespace, name), special): (&ResourceClaimKey, &SpecialClaim),
 ) -> Result<Text, Stop> {
     let claim = object(pod, (namespace, name), special);
+    if progress.doubt && line.read_named::<ResourceClaim>(Some(namespace), name).await?.is_none() {
+        progress.not_done()?;
+    }
     let body = serde_json::to_vec(&claim).map_err(|error| refused(error.to_string()))?;
     let requests = Named { namespace, name, uid: "" }.requests::<ResourceClaim>();
     let request = requests.create(&PostParams::default(), body);
@@ -118,6 +121,14 @@ pub(super) async fn tell(
         "status": { "extendedResourceClaimStatus": status },
     });
     let named = Named { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid };
+    if progress.doubt && told {
+        let found: Pod = line.read(&named).await?.ok_or_else(gone)?;
+        let found = serde_json::to_value(&found.status).map_err(|it| refused(it.to_string()))?;
+        if found["extendedResourceClaimStatus"] == body["status"]["extendedResourceClaimStatus"] {
+            return Ok(());
+        }
+        progress.not_done()?;
+    }
     let (params, body) = (PatchParams::default(), Patch::Merge(&body));
     let request = named.requests::<Pod>().patch_subresource("status", &pod.name, &params, &body);
     let reply = line.write(progress, request).await?;
@@ -140,6 +151,7 @@ pub(super) async fn delete(
 ) -> Result<(), Stop> {
     let found: Option<ResourceClaim> = line.read_named(Some(namespace), name).await?;
     let Some(found) = found.filter(|found| belongs(found, pod)) else { return Ok(()) };
+    progress.not_done()?;
     // A kubelet would look for it, wherever the pod goes.
     tell(line, progress, pod, None).await?;
     let uid = found.metadata.uid.clone().unwrap_or_default();

@@ -300,6 +300,24 @@ fn others() -> [(&'static str, Chosen); 4] {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_that_may_not_be_given_back_keeps_no_other() {
+    let taken = || claim(json!({ "allocation": {}, "reservedFor": [by("p")] }));
+    let mut second = taken();
+    second["metadata"]["name"] = json!("d");
+    let faults = [Fault::None, Fault::Instead(403, 0)];
+    let server = Server::with(&[taken(), second]).faults(&faults);
+    let mut both = grants(None);
+    both.push(ClaimGrant { key: ("a".into(), "d".into()), ..both[0].clone() });
+    let release = Action::ReleaseClaims { pod: pod_ref("p"), claims: both };
+    assert_eq!(words(&carry(&server, release).await), ("refused", "a fault (403)"));
+    let reserved = |name: &str| {
+        let claim = server.get(&format!("resourceclaims/{name}")).expect("there");
+        claim["status"]["reservedFor"].clone()
+    };
+    assert_eq!((reserved("c"), reserved("d")), (json!([by("p")]), json!([])));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_an_earlier_try_of_the_same_pod_wrote_is_not_taken_for_another_choice() {
     for (what, other) in others() {
         let server = server(json!({}));

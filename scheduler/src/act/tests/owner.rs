@@ -43,7 +43,7 @@ async fn one_that_stops_for_nobody_bears_no_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_is_deactivated_by_one_patch() {
+async fn a_workload_is_deactivated_by_one_patch_or_not_at_all() {
     use Fault::*;
     let workload = json!({
         "kind": "Workload",
@@ -51,14 +51,20 @@ async fn a_workload_is_deactivated_by_one_patch() {
         "spec": { "active": true, "queueName": "q" },
     });
     let action = Action::Deactivate { namespace: "a".into(), name: "w".into() };
-    for (fault, log) in [(None, 1), (LostAfter, 2), (Instead(500, 0), 2)] {
+    let log = ["PATCH w", "GET w", "PATCH w"];
+    for (fault, requests) in [(None, 1), (LostAfter, 2), (Instead(500, 0), 3)] {
         let server = Server::with(std::slice::from_ref(&workload)).faults(&[fault]);
         assert_eq!(carry(&server, action.clone()).await, EffectResult::Done, "{fault:?}");
-        assert_eq!(server.log(), vec!["PATCH w"; log], "{fault:?}");
+        assert_eq!(server.log(), log[..requests], "{fault:?}");
         let spec = server.get("workloads/w").expect("there")["spec"].clone();
         assert_eq!(spec, json!({ "active": false, "queueName": "q" }));
     }
-    assert_eq!(carry(&Server::default(), action).await, EffectResult::Gone);
+    assert_eq!(carry(&Server::default(), action.clone()).await, EffectResult::Gone);
+    // One that always fails comes to an end.
+    let faults = [Instead(500, 0), None].repeat(40);
+    let server = Server::with(&[workload]).faults(&faults);
+    let result = carry(&server, action).await;
+    assert_eq!(words(&result), ("refused", "not done in time: a fault (500)"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -107,6 +107,22 @@ async fn whatever_breaks_on_the_way_one_is_made_and_none_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_always_fails_comes_to_an_end() {
+    let faults = [Fault::Instead(500, 0), Fault::None].repeat(40);
+    let ended = ("refused", "not done in time: a fault (500)");
+    // It cannot be made.
+    let server = server().faults(&faults);
+    assert_eq!(words(&carry(&server, allocate(1)).await), ended);
+    assert_eq!(claim(&server), None);
+    // It cannot be taken out of the pod's status, so it stays.
+    let server = self::server();
+    assert_eq!(carry(&server, allocate(1)).await, EffectResult::Done);
+    let server = server.faults(&[Fault::None]).faults(&faults);
+    assert_eq!(words(&carry(&server, release()).await), ended);
+    assert!(claim(&server).is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_another_try_or_another_pod_made_is_not_taken_over() {
     let server = server();
     assert_eq!(carry(&server, allocate(1)).await, EffectResult::Done);
