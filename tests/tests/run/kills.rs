@@ -237,8 +237,10 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
         work.until_at_work(from + seed.between(1, 60) as usize, || {});
         capstan.process.kill();
         left = history.time();
-        if settled {
-            begun_before_come_first(&before, &history);
+        if settled && let Err(early) = begun_before_come_first(&before, &history) {
+            let led = away.last().expect("noted above");
+            let binds = binds_of(&cluster, &[&early.late, &early.first]);
+            panic!("nobody led {led:?}; {early:?}; their binds:\n{binds}");
         }
     }
     let mut last = cluster.capstan("capstan-last", ALONE).expect("started");
@@ -253,20 +255,44 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
 /// When the first gang begins that was not begun before, none is in part of which any runs that was
 /// bound before. Not so where all that was bound of it had ended by then: nothing of it runs any
 /// more, and what is left waits in the queue with everybody else.
-fn begun_before_come_first(before: &Pods, history: &History) {
+fn begun_before_come_first(before: &Pods, history: &History) -> Result<(), Early> {
     let begun: BTreeSet<&str> = bound_of(before).map(|(_, pod)| &*pod.gang).collect();
-    let mut others = false;
+    let (mut others, mut early) = (false, None);
     history.replay(|at, pods| {
-        if others || bound_of(pods).all(|(_, pod)| begun.contains(&*pod.gang)) {
-            return;
-        }
+        let mut new = bound_of(pods).filter(|(_, pod)| !begun.contains(&*pod.gang));
+        let Some((_, first)) = new.next().filter(|_| !others) else { return };
         others = true;
         let stands = |uid: &str| bound_of(before).any(|(known, _)| known == uid);
         for (_, pod) in bound_of(pods).filter(|(uid, pod)| pod.holds() && stands(uid)) {
             let bound = bound_of(pods).filter(|(_, other)| other.gang == pod.gang).count();
-            assert!(bound >= SIZE, "{bound} of {} are, as another begins after {at:?}", pod.gang);
+            if bound < SIZE {
+                let (first, late) = (first.gang.clone(), pod.gang.clone());
+                early = Some(Early { at, first, late, bound });
+            }
         }
     });
+    early.map_or(Ok(()), Err)
+}
+
+/// A gang that begins before another is whole of which so many were bound.
+#[derive(Debug)]
+struct Early {
+    at: Duration,
+    first: String,
+    late: String,
+    bound: usize,
+}
+
+/// The binds of members of these gangs, as the API server received and answered them.
+fn binds_of(cluster: &ControlPlane, gangs: &[&str]) -> String {
+    let asked = cluster.audited().expect("the audit log");
+    let of = |one: &&Audited| {
+        let mut gangs = gangs.iter();
+        one.resource == "pods/binding"
+            && gangs.any(|gang| one.name.starts_with(&format!("{gang}-")))
+    };
+    let line = |one: &Audited| format!("{} {} {}", one.received, one.name, one.code);
+    asked.iter().filter(of).map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Pods that were ever bound, by uid.
