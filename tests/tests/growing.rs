@@ -7,15 +7,15 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::{FlavorProblem, Inactive, Reason};
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, Input, PodFacts, PodPhase, PreemptReclaim, PreemptWithin,
-    QueueingStrategy, StopPolicy,
+    BindingNote, ClusterQueueFacts, Input, OwnerFacts, PodFacts, PodPhase, PreemptReclaim,
+    PreemptWithin, QueueingStrategy, StopPolicy,
 };
 use capstan_core::plan::{Action, Effect, StepOutput};
 use capstan_core::policy::Policy;
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, labels, local_queue, namespace,
-    node, nominal, pod, shape, text,
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, labels, local_queue,
+    namespace, node, nominal, pod, pods_of, shape, text,
 };
 
 const NOW: Time = Time(1_000_000);
@@ -113,6 +113,34 @@ fn a_gang_that_was_begun_before_is_to_be_whole_before_others_begin() {
     let completes: Vec<&str> =
         output.effects.iter().filter(|e| e.completes).map(|e| &*e.workload).collect();
     assert_eq!(completes, ["team/begun"]);
+}
+
+/// A Job counts a member that ended well a while after that. Whoever waits is all that is to come,
+/// unless the Job makes another one in its stead.
+#[test]
+fn a_job_that_was_begun_is_whole_first_though_it_has_not_counted_who_ended() {
+    for (left, whole) in [(Some(4), true), (None, true), (Some(10), false)] {
+        let wishes = in_queue(Some("main"));
+        let begun = job("begun", 4, &shape(&[(GPU, 1)]), &wishes);
+        let begun = OwnerFacts { suspended: false, left, ..begun };
+        let new = gang("new", 3, Some(3), &shape(&[(GPU, 1)]), &wishes);
+        let (mut facts, pods) = (ground(queue(8)), pods_of(&begun));
+        facts.push(Input::Owner(begun));
+        let Input::Pod(ran) = bound(&pods[0], "n", &[(GPU, DEFAULT)]) else {
+            unreachable!("it is a pod")
+        };
+        facts.push(Input::Pod(PodFacts { phase: PodPhase::Succeeded, ..ran }));
+        facts.push(bound(&pods[1], "n", &[(GPU, DEFAULT)]));
+        facts.extend([&pods[2..], &new[..]].concat().into_iter().map(Input::Pod));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        let rest = ["begun-2 n", "begun-3 n"].into_iter().filter(|_| whole);
+        let want: Vec<&str> = rest.chain(["new-0 n", "new-1 n", "new-2 n"]).collect();
+        assert_eq!(binds(&output), want, "{left:?} to do");
+        let completing = output.effects.iter().filter(|effect| effect.completes).count();
+        assert_eq!(completing, if whole { 2 } else { 0 }, "{left:?} to do");
+        engine.recount();
+    }
 }
 
 #[test]

@@ -241,7 +241,7 @@ impl Engine {
         held: Refusal,
     ) -> Reason {
         let have = self.state.placed(workload).count() as u32;
-        let need = self.state.workloads[workload].min_member;
+        let need = have.saturating_add(self.missing(workload));
         if let Some(why) = self.queueless(workload) {
             return Reason::Incomplete { have, need, then: Some(Box::new(why)) };
         }

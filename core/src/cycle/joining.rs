@@ -487,8 +487,7 @@ impl Engine {
 
     /// How many members a gang lacks for its minimum.
     pub(super) fn missing(&self, workload: WorkloadIdx) -> u32 {
-        let placed = self.state.placed(workload).count() as u32;
-        self.state.workloads[workload].min_member.saturating_sub(placed)
+        self.state.lacks_for_minimum(workload, self.needy(workload).len() as u32)
     }
 
     /// Members of a gang that runs wait for others to leave.

@@ -224,11 +224,7 @@ impl Engine {
 
     /// Workloads that hold quota and have members without a place: below their minimum, or above.
     pub(super) fn growing(&self, below: bool) -> Vec<WorkloadIdx> {
-        let needs = |workload: &WorkloadIdx| {
-            let entry = &self.state.workloads[*workload];
-            let placed = self.state.placed(*workload).count() as u32;
-            (placed < entry.min_member) == below
-        };
+        let needs = |workload: &WorkloadIdx| (self.missing(*workload) > 0) == below;
         let mut growing: Vec<WorkloadIdx> = self.growth.iter().copied().filter(needs).collect();
         self.state.in_queue_order(&mut growing);
         growing

@@ -32,7 +32,7 @@ use capstan_topology::NodeIdx;
 
 use crate::model::apply::Changes;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{GangKey, PodPhase};
+use crate::model::input::{GangKey, OwnerFacts, PodPhase};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, BY_NODE, SetAssignment};
 use crate::plan::State;
@@ -95,15 +95,37 @@ impl ClusterState {
             return 0;
         }
         let Some(owner) = self.owner_of(workload) else { return entry.min_member - placed };
-        let members = entry.members.iter().map(|pod| self.pods[*pod].phase);
-        let ended = members.filter(|phase| *phase == PodPhase::Succeeded).count() as u32;
-        let uncounted = ended.saturating_sub(owner.ended);
+        let (ended, uncounted) = self.ended_of(workload, owner);
         let still = match owner.left {
             Some(left) => left.saturating_sub(uncounted),
-            None if ended.max(owner.ended) > 0 => placed,
+            None if ended > 0 => placed,
             None => u32::MAX,
         };
         entry.min_member.min(owner.pods()).min(still).saturating_sub(placed)
+    }
+
+    /// How many members a workload that has places lacks for its minimum, where so many wait. An
+    /// owner counts who ended well a while after that: those that nobody stands in for are not
+    /// waited for until then, by members that are all that is to come.
+    pub(crate) fn lacks_for_minimum(&self, workload: WorkloadIdx, waiting: u32) -> u32 {
+        let placed = self.placed(workload).count() as u32;
+        let lacks = self.workloads[workload].min_member.saturating_sub(placed);
+        let Some(owner) = self.owner_of(workload).filter(|_| lacks > 0) else { return lacks };
+        let (ended, uncounted) = self.ended_of(workload, owner);
+        let still = match owner.left {
+            Some(left) if uncounted > 0 => left.saturating_sub(uncounted),
+            None if ended > 0 => placed,
+            _ => return lacks,
+        };
+        lacks.min(still.saturating_sub(placed).max(waiting))
+    }
+
+    /// How many members of a workload ended well, and how many of those that are seen its owner has
+    /// not counted yet.
+    fn ended_of(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> (u32, u32) {
+        let members = self.workloads[workload].members.iter().map(|pod| self.pods[*pod].phase);
+        let ended = members.filter(|phase| *phase == PodPhase::Succeeded).count() as u32;
+        (ended.max(owner.ended), ended.saturating_sub(owner.ended))
     }
 
     /// Whether members that a workload lacks may still come.
