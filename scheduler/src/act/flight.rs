@@ -222,7 +222,7 @@ pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
     let tried = one_try(&line, &flight.effect, &mut flight.progress).await;
     flight.spend(begun.elapsed().saturating_sub(line.waited()));
     if flight.effect.completes {
-        shared.hold_no_more(&[flight.effect.id]);
+        shared.tried(flight.effect.id);
     }
     match tried {
         Ok(result) | Err(Stop::Answer(result)) => flight.answer(result),

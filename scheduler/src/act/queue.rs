@@ -7,7 +7,8 @@
 //!
 //! Many are under way together, and end in any order. So that a gang which was begun by a leader
 //! that is no more is whole before others begin, the binds that complete it go alone: others wait
-//! for the first answer to each of them, and not longer than [`HOLD_MAX`].
+//! for the first answer to each of them, however slow the server is, but not once none of these
+//! came for [`HOLD_MAX`].
 //!
 //! What is done to one owner is done in the order in which it was decided, each after the answer to
 //! the one before: one that is stopped while its resume is still on its way would seem to be
@@ -32,7 +33,7 @@ use crate::client::bucket::Bucket;
 use crate::clock::Clock;
 use crate::lease::Leadership;
 
-/// How long binds that complete gangs hold up others, if their first answers do not come.
+/// How long binds that complete gangs hold up others while none of their first answers comes.
 const HOLD_MAX: Duration = Duration::from_secs(5);
 /// One slot of so many is for what is no bind, while there is any.
 const SHARE: usize = 8;
@@ -64,6 +65,8 @@ struct Queue {
     completing: VecDeque<Flight>,
     /// Those of them that hold up other binds.
     holding: BTreeSet<EffectId>,
+    /// When the first answer to one of these came last.
+    tried: Option<Instant>,
     binds: VecDeque<Flight>,
     others: VecDeque<Flight>,
     /// What waits for the answer to what is done to its owner before, by uid of those owners.
@@ -161,13 +164,7 @@ impl Shared {
         queue.holding.extend(&holding);
         drop(queue);
         if !holding.is_empty() {
-            let shared = self.clone();
-            self.runtime.spawn(async move {
-                tokio::select! {
-                    () = tokio::time::sleep(HOLD_MAX) => shared.hold_no_more(&holding),
-                    () = shared.given_up() => {}
-                }
-            });
+            self.runtime.spawn(let_go(self.clone(), holding));
         }
         self.start();
     }
@@ -180,8 +177,19 @@ impl Shared {
         queue.under_way >= self.limits.in_flight && waiting > 0
     }
 
+    /// One that completes a gang was tried: from the first time on it holds up nobody.
+    pub(super) fn tried(self: &Arc<Shared>, completing: EffectId) {
+        let mut queue = self.queue.lock();
+        if !queue.holding.contains(&completing) {
+            return;
+        }
+        queue.tried = Some(Instant::now());
+        drop(queue);
+        self.hold_no_more(&[completing]);
+    }
+
     /// These do not hold up others any more.
-    pub(super) fn hold_no_more(self: &Arc<Shared>, completing: &[EffectId]) {
+    fn hold_no_more(self: &Arc<Shared>, completing: &[EffectId]) {
         let mut queue = self.queue.lock();
         let held = !queue.holding.is_empty();
         for id in completing {
@@ -264,6 +272,20 @@ impl Shared {
         // The sender is ours, so the wait cannot fail.
         let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
+}
+
+/// Lets others begin before these once no first answer came for too long.
+async fn let_go(shared: Arc<Shared>, completing: Vec<EffectId>) {
+    let mut until = Instant::now() + HOLD_MAX;
+    while Instant::now() < until {
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => {}
+            () = shared.given_up() => return,
+        }
+        let tried = shared.queue.lock().tried;
+        until = tried.map_or(until, |at| until.max(at + HOLD_MAX));
+    }
+    shared.hold_no_more(&completing);
 }
 
 /// Carries out one effect after the other while there are any.

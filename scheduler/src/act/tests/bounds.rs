@@ -97,6 +97,19 @@ async fn one_that_completes_a_gang_and_hangs_does_not_hold_others_up_for_long() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn those_that_complete_gangs_hold_others_up_as_long_as_answers_come() {
+    let names = ["p", "q", "r", "s", "t"];
+    let server = Server::with(&names.map(pod)).delay(Duration::from_secs(3));
+    let limits = Limits { in_flight: 3, ..Limits::default() };
+    let bench = Bench::new(&server, Leadership::alone(), limits);
+    let start = Instant::now();
+    let first = (1..).zip(&names[1..]).map(|(id, name)| completing(id, name));
+    bench.executor.dispatch([effect(0, bind("p"))].into_iter().chain(first).collect());
+    assert_eq!(bench.answers().await.len(), 5);
+    assert_eq!(start.elapsed().as_secs(), 9, "after the second three seconds of the others");
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_pauses_holds_nobody_up() {
     let server = Server::with(&[pod("p"), pod("q")]).faults(&[Fault::Instead(429, 20)]);
     let limits = Limits { in_flight: 1, ..Limits::default() };
