@@ -20,8 +20,8 @@
 //! - A share without end is infinity, not the largest number.
 //! - `priority_class` is the WorkloadPriorityClass; Kueue has the PriorityClass of pods there, too,
 //!   where there is none.
-//! - `evicted_workloads_once_total` counts the first stop of a workload; Kueue the first for each
-//!   reason, which is nowhere written here.
+//! - `evicted_workloads_once_total` knows of stops before this leader what owners bear: of pods
+//!   without one each that is made again is new work.
 //! - `cluster_queue_borrowed`, `cluster_queue_lent`, and what is about money, are our own.
 
 use std::time::Duration;

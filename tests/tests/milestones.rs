@@ -6,7 +6,8 @@ use capstan_core::Engine;
 use capstan_core::explain::census::{CohortQuota, Limits, Tally};
 use capstan_core::explain::milestone::{Passage, Stop};
 use capstan_core::model::input::{
-    Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PreemptReclaim, Quota, Wishes,
+    Input, LocalQueueFacts, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PreemptReclaim, Quota,
+    StopPolicy, Wishes,
 };
 use capstan_core::plan::{PreemptionReason, StepOutput};
 use capstan_core::time::{Span, Time};
@@ -153,6 +154,31 @@ fn the_second_stop_of_a_job_is_not_its_first_and_its_runs_add_up() {
     let outputs = play(&mut stage, 160, [Input::Owner(done)]);
     let ran = Span::seconds(40);
     assert_eq!(told(&outputs), [passed("guest", "-", Passage::Finished { ran })]);
+}
+
+/// Each reason has a first stop of its own, and a new leader knows which were.
+#[test]
+fn who_was_stopped_for_others_is_stopped_the_first_time_when_its_queue_is_drained() {
+    let mut stage = stage();
+    let lent = job("lent", 3, &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
+    play(&mut stage, 100, [Input::Owner(lent)]);
+    let mut all = play(&mut stage, 110, [Input::Pod(gpus("one", 4, "own"))]);
+    stage.pods.remove(&text("one"));
+    play(&mut stage, 120, [Input::PodGone(text("one"))]);
+    let mut next = stage.restarted();
+    next.settle(|_| {});
+    let drained = |stop| Input::LocalQueue(LocalQueueFacts { stop, ..local_queue("guest") });
+    for (at, stop) in [(130, StopPolicy::HoldAndDrain), (140, StopPolicy::None)] {
+        all.extend(play(&mut next, at, [drained(stop)]));
+    }
+    all.extend(play(&mut next, 150, [drained(StopPolicy::HoldAndDrain)]));
+    let stops = told(&all).into_iter().filter_map(|it| match it.2 {
+        Passage::Evicted(stop) => Some((stop.reason.as_str(), stop.first)),
+        _ => None,
+    });
+    let stops: Vec<(&str, bool)> = stops.collect();
+    let drained = "LocalQueueStopped";
+    assert_eq!(stops, [("InCohortReclamation", true), (drained, true), (drained, false)]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ use crate::engine::overdue::Deadlines;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
-use crate::model::input::{PodPhase, RequeueNote};
+use crate::model::input::{PodPhase, RequeueNote, StopKind};
 use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
 
@@ -272,7 +272,8 @@ impl Engine {
         let held = entry.assignment.as_ref().map(|held| now.since(held.at).0.max(0));
         let ran = Span(entry.requeue.ran().0.saturating_add(held.unwrap_or(0)));
         let unready = entry.requeue.unready();
-        let note = RequeueNote { at: now, unready, unready_at: None, not_before: None, ran };
+        let stops = entry.requeue.stopped_for().with(StopKind::of(stop.reason));
+        let note = RequeueNote { at: now, unready, unready_at: None, not_before: None, ran, stops };
         match (stop.reason, self.state.policy.pods_ready) {
             (PodsNotReady { .. } | PodsReadyTimeout { .. }, Some(ready)) => {
                 let unready = note.unready.saturating_add(1);

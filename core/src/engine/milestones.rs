@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::explain::milestone::{Milestone, Passage, Recomputation, Stop, Whose};
 use crate::model::ids::WorkloadIdx;
+use crate::model::input::StopKind;
 use crate::model::workload::Run;
 use crate::plan::{Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
@@ -66,7 +67,8 @@ impl Engine {
         workload: WorkloadIdx,
         stop: &Preemption,
     ) -> (Arc<Whose>, Stop) {
-        let first = self.state.workloads[workload].requeue.stopped_at().is_none();
+        let before = self.state.workloads[workload].requeue.stopped_for();
+        let first = !before.has(StopKind::of(stop.reason));
         let by = stop.for_another().then(|| self.workload_named(&stop.preemptor)).flatten();
         let by = by.filter(|by| self.state.workloads.get(*by).is_some());
         let preempting = by.and_then(|by| self.queues_of(by).cluster_queue);

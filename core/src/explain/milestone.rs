@@ -38,7 +38,7 @@ pub struct Stop {
     pub reason: PreemptionReason,
     /// The ClusterQueue of whom it makes room for, where that is in one.
     pub preempting: Option<Text>,
-    /// It never was before, as far as its owner bears that.
+    /// It never was before for a reason of this kind, as far as its owner bears that.
     pub first: bool,
 }
 

@@ -25,6 +25,7 @@ mod queues;
 mod roles;
 mod shape;
 mod spending;
+mod stops;
 mod storage;
 mod topology;
 
@@ -50,6 +51,7 @@ pub use queues::{
 pub use roles::{OwnerPodSet, Rank, Replica, Roles};
 pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
+pub use stops::{StopKind, Stops};
 pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimTemplate,
     ClaimUse, Disk, DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx};
 use crate::model::input::{
-    GangKey, GangSource, RequeueNote, SetLevels, Stays, Text, TopologyWish, Wishes,
+    GangKey, GangSource, RequeueNote, SetLevels, Stays, Stops, Text, TopologyWish, Wishes,
 };
 use crate::model::room::Room;
 use crate::plan::{EffectId, Preemption, State};
@@ -263,6 +263,8 @@ struct Past {
     unready_at: Option<Time>,
     /// How long earlier runs held quota, all together.
     ran: Span,
+    /// Why it was ever stopped.
+    stops: Stops,
     /// When its quota went with the last of its members that had started; `None`: it never did.
     lost_at: Option<Time>,
     /// What it will have to know once its members have left that are being stopped.
@@ -278,7 +280,7 @@ impl Requeue {
             self.not_before = note.not_before;
             let past = self.past.get_or_insert_default();
             (past.stopped_at, past.unready, past.ran) = (Some(note.at), note.unready, note.ran);
-            past.unready_at = note.unready_at;
+            (past.unready_at, past.stops) = (note.unready_at, note.stops);
         }
     }
 
@@ -323,6 +325,11 @@ impl Requeue {
     /// When it was stopped last; `None`: never.
     pub fn stopped_at(&self) -> Option<Time> {
         self.past().stopped_at
+    }
+
+    /// Why it was ever stopped, as far as its owner bears that.
+    pub fn stopped_for(&self) -> Stops {
+        self.past().stops
     }
 
     /// When it lost its quota though it had started, unless it was stopped since.

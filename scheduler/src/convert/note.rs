@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{BindingNote, EvictionNote, Labels, RequeueNote, Text};
+use capstan_core::model::input::{BindingNote, EvictionNote, Labels, RequeueNote, StopKind, Text};
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::PreemptionReason;
 use capstan_core::time::{Span, Time};
@@ -212,10 +212,20 @@ struct Requeued {
     #[serde(skip_serializing_if = "Option::is_none")]
     not_before: Option<String>,
     ran_seconds: i64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stops: Vec<String>,
 }
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+/// One word for a kind of stops.
+fn stop_word(kind: StopKind) -> String {
+    match kind.words() {
+        (word, "") => word.to_owned(),
+        (word, cause) => format!("{word}DueTo{cause}"),
+    }
 }
 
 /// Reads what an owner bears of the runs that we stopped.
@@ -229,6 +239,11 @@ pub fn requeued(annotations: &Labels, ignored: &mut Vec<Text>) -> Option<Requeue
             unready_at: read.unready_at.as_deref().and_then(stamp),
             not_before: read.not_before.as_deref().and_then(stamp),
             ran: Span(read.ran_seconds.max(0).saturating_mul(1_000)),
+            // A word of a later version is passed over.
+            stops: StopKind::ALL
+                .into_iter()
+                .filter(|kind| read.stops.contains(&stop_word(*kind)))
+                .collect(),
         })
     });
     if note.is_none() {
@@ -250,6 +265,7 @@ pub fn requeued_value(note: &RequeueNote) -> String {
         unready_at: note.unready_at.map(rfc3339),
         not_before: note.not_before.map(rfc3339),
         ran_seconds: note.ran.0 / 1_000,
+        stops: note.stops.iter().map(stop_word).collect(),
     };
     serde_json::to_string(&written).expect("texts are JSON")
 }
@@ -331,14 +347,17 @@ mod tests {
             unready_at: Some(Time(1_767_268_800_250)),
             not_before: Some(Time(1_767_268_920_250)),
             ran: Span::seconds(90),
+            stops: [StopKind::Preempted, StopKind::NeverReady].into_iter().collect(),
         };
-        let few =
-            RequeueNote { unready: 0, unready_at: None, not_before: None, ran: Span(0), ..all };
+        let few = RequeueNote { at: all.at, ..RequeueNote::default() };
         let mut ignored = Vec::new();
         for note in [all, few] {
             let owner = marks(&[(keys::REQUEUED, &requeued_value(&note))]);
             assert_eq!(requeued(&owner.annotations, &mut ignored), Some(note));
         }
+        let written = requeued_value(&all);
+        let words = r#""stops":["Preempted","PodsReadyTimeoutDueToWaitForStart"]"#;
+        assert!(written.contains(words), "{written}");
         assert_eq!(requeued(&marks(&[]).annotations, &mut ignored), None);
         assert_eq!(ignored, Vec::<Text>::new());
         for odd in ["twice", "{}", r#"{"at":"then"}"#] {

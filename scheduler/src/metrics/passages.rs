@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use capstan_core::explain::census::QueueShape;
 use capstan_core::explain::milestone::{Passage, Stop, Whose};
-use capstan_core::model::input::Text;
-use capstan_core::plan::{Outcome, PreemptionReason, Report};
+use capstan_core::model::input::{StopKind, Text};
+use capstan_core::plan::{Outcome, Report};
 use parking_lot::Mutex;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
 
@@ -18,8 +18,6 @@ use super::Look;
 use super::names::Names;
 use super::register::{Buckets, Counted, Timed, counters, histograms, int_gauges, keep};
 
-/// Why a victim is evicted, as its condition has it.
-const PREEMPTED: &str = "Preempted";
 /// What a cycle came to, as Kueue says it.
 const SUCCESS: &str = "success";
 const INADMISSIBLE: &str = "inadmissible";
@@ -124,7 +122,7 @@ impl Numbers {
                 at,
                 (
                     "evicted_workloads_once_total",
-                    "Workloads stopped that never were before, by why.",
+                    "Workloads that were never stopped for that before, by why.",
                 ),
                 &["cluster_queue", "reason", "underlying_cause", "priority_class"],
             ),
@@ -250,7 +248,7 @@ impl Passages {
             }
             Passage::Evicted(stop) => {
                 let Stop { reason, preempting, first } = &**stop;
-                let (word, cause) = words(*reason);
+                let (word, cause) = StopKind::of(*reason).words();
                 self.numbers.evicted.count(of, locals, &[word, cause, class]);
                 let queue = of.cluster_queue.as_deref().unwrap_or_default();
                 if *first {
@@ -262,7 +260,7 @@ impl Passages {
                 }
             }
             Passage::Left { reason, took } => {
-                self.times.eviction.time(of, locals, *took, &[words(**reason).0]);
+                self.times.eviction.time(of, locals, *took, &[StopKind::of(**reason).words().0]);
             }
             Passage::Skipped => {
                 let queue = of.cluster_queue.as_deref().unwrap_or_default();
@@ -329,18 +327,4 @@ impl Passages {
         let timers = [reserved, admitted, ready, ready_after, execution, eviction];
         timers.into_iter().for_each(Timed::forget_locals);
     }
-}
-
-/// Why a workload is stopped, as its condition has it, and what is behind that.
-fn words(reason: PreemptionReason) -> (&'static str, &'static str) {
-    let word = if reason.for_another() { PREEMPTED } else { reason.as_str() };
-    let cause = match reason {
-        PreemptionReason::PodsReadyTimeout { .. } => "WaitForStart",
-        PreemptionReason::PodsNotReady { fell: false, .. } => "WaitForStart",
-        PreemptionReason::PodsNotReady { fell: true, .. } => "WaitForRecovery",
-        PreemptionReason::RequeuingLimitExceeded { .. } => "RequeuingLimitExceeded",
-        PreemptionReason::MaximumExecutionTimeExceeded { .. } => "MaximumExecutionTimeExceeded",
-        _ => "",
-    };
-    (word, cause)
 }

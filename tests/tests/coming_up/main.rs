@@ -8,7 +8,7 @@ use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
     BindingNote, DeactivatedFacts, Input, LocalQueueFacts, OwnerFacts, PodFacts, PodPhase,
-    PreemptWithin, Rank, RequeueNote, Wishes,
+    PreemptWithin, Rank, RequeueNote, StopKind, Wishes,
 };
 use capstan_core::plan::{
     Action, Effect, EffectResult, Preemption, PreemptionReason, State, StepOutput,
@@ -163,11 +163,8 @@ fn what_never_starts_is_stopped_waits_longer_each_time_and_is_deactivated() {
         assert_eq!((why.reason.as_str(), why.for_another()), ("PodsReadyTimeout", false));
         let until = at.plus(Span::seconds(wait));
         let ran = Span::minutes(5 * i64::from(stops));
-        assert_eq!(
-            note,
-            RequeueNote { at, unready: stops, unready_at: Some(at), not_before: Some(until), ran },
-            "stop {stops}"
-        );
+        assert_eq!((note.at, note.not_before), (at, Some(until)), "stop {stops}");
+        assert_eq!((note.unready, note.unready_at, note.ran), (stops, Some(at), ran));
         assert_eq!(late.report.stopped, [why]);
         let facts = stopped(&mut owner, &late);
         let waits = engine.step(at, facts);
@@ -194,7 +191,10 @@ fn what_never_starts_is_stopped_waits_longer_each_time_and_is_deactivated() {
     let held = engine.step(at, done(&again).into_iter().chain([inactive("train")]).collect());
     let (why, note) = suspends(&held).pop().expect("it is stopped");
     assert_eq!(why.reason, PreemptionReason::RequeuingLimitExceeded { stops: 2 });
-    assert_eq!(note, RequeueNote { at, ..RequeueNote::default() }, "all begins anew");
+    let anew = RequeueNote { at, stops: note.stops, ..RequeueNote::default() };
+    assert_eq!(note, anew, "all begins anew but for what it was ever stopped for");
+    let kinds: Vec<StopKind> = note.stops.iter().collect();
+    assert_eq!(kinds, [StopKind::NeverReady, StopKind::RequeuingLimitExceeded]);
     let facts = stopped(&mut owner, &held);
     let waits = engine.step(at, facts);
     assert_eq!(waits.next_wake, None, "it waits for people");
@@ -246,6 +246,7 @@ fn what_started_may_fall_for_a_while() {
             unready_at: Some(after(-60)),
             not_before,
             ran: Span::minutes(1),
+            ..RequeueNote::default()
         }
         .into(),
     );
@@ -353,6 +354,7 @@ fn a_new_engine_knows_who_was_stopped_and_waits() {
         unready_at: Some(NOW),
         not_before: Some(after(60)),
         ran: Span::minutes(5),
+        ..RequeueNote::default()
     };
     (owner.requeued, owner.incarnation) = (Some(note.into()), 1);
     // It was made later, and goes before.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Text;
+use super::{Stops, Text};
 use crate::money::MicroUsd;
 use crate::plan::PreemptionReason;
 use crate::time::{Span, Time};
@@ -47,4 +47,6 @@ pub struct RequeueNote {
     pub not_before: Option<Time>,
     /// How long its runs held quota, all together.
     pub ran: Span,
+    /// Why it was ever stopped.
+    pub stops: Stops,
 }
