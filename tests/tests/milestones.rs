@@ -110,6 +110,25 @@ fn a_class_that_nobody_made_names_no_series() {
 }
 
 #[test]
+fn work_without_a_class_of_its_own_has_that_of_its_pods() {
+    let urgent = |mut pod: PodFacts| {
+        let pod_class = Some(text("urgent"));
+        pod.wishes = Arc::new(Wishes { pod_class, ..(*pod.wishes).clone() });
+        pod
+    };
+    let rows = [
+        (gpus("p", 4, "own"), "urgent"),
+        (of_class(gpus("p", 4, "own"), "high"), "high"),
+        (of_class(gpus("p", 4, "own"), "hihg"), "urgent"),
+    ];
+    for (pod, shown) in rows {
+        let outputs = play(&mut stage(), 100, [Input::Pod(urgent(pod))]);
+        let told = told(&outputs);
+        assert!(!told.is_empty() && told.iter().all(|(_, class, _)| class == shown), "{told:?}");
+    }
+}
+
+#[test]
 fn a_stop_is_told_when_it_is_decided_and_when_all_is_free() {
     let mut stage = stage();
     play(&mut stage, 100, [Input::Pod(of_class(gpus("stays", 4, "guest"), "high"))]);

@@ -91,6 +91,7 @@ impl Engine {
             first_pods: self.first_pods(index, most),
             lone: entry.lone(),
             priority_class: entry.wishes.priority_class.clone(),
+            pod_class: entry.wishes.pod_class.clone(),
             members: there,
             needed: entry.min_member,
             placed: state.placed(index).count() as u32,

@@ -187,6 +187,7 @@ impl Engine {
         let (queue, class) = (entry.cluster_queue, entry.wishes.priority_class.as_ref());
         // What people misspell makes no series.
         let class = class.filter(|class| self.state.facts.priorities.contains_key(*class));
+        let class = class.or(entry.wishes.pod_class.as_ref());
         Whose {
             namespace: entry.id.namespace.clone(),
             local_queue: self.local_queue_of(workload),

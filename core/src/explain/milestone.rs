@@ -27,7 +27,7 @@ pub struct Whose {
     pub local_queue: Option<Text>,
     /// ClusterQueue behind it, if both exist.
     pub cluster_queue: Option<Text>,
-    /// WorkloadPriorityClass that it names.
+    /// WorkloadPriorityClass that it names, or else the PriorityClass of its pods.
     pub priority_class: Option<Text>,
 }
 

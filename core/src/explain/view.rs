@@ -87,6 +87,8 @@ pub struct WorkloadDetails {
     pub lone: bool,
     /// WorkloadPriorityClass that its work names.
     pub priority_class: Option<Text>,
+    /// PriorityClass that ranks its pods.
+    pub pod_class: Option<Text>,
     /// Members that count: not ended.
     pub members: u32,
     /// Members that must run together, whether or not they exist.

@@ -523,6 +523,8 @@ pub struct Wishes {
     pub queue: Option<Text>,
     /// WorkloadPriorityClass name.
     pub priority_class: Option<Text>,
+    /// PriorityClass that ranks its pods, by name; it is shown, and decides nothing.
+    pub pod_class: Option<Text>,
     /// Topology wanted.
     pub topology: TopologyWish,
     /// Run time that its owner declares.

@@ -142,7 +142,7 @@ impl Facts<'_> {
             finished: job.finished.clone(),
             priority,
             never_preempts,
-            wishes: self.shared.wishes.of(wishes),
+            wishes: self.of_class(wishes, &job.ranked, None),
             pod_sets: vec![OwnerPodSet {
                 name: self.shared.texts.text("main"),
                 count,
@@ -279,6 +279,9 @@ impl Facts<'_> {
             }
             let (of_role, never_preempts) = self.rank(&role.ranked);
             if role.count() > 0 || !has_pods {
+                if of_role > priority {
+                    asked.wishes.pod_class = self.class_name(&role.ranked, None);
+                }
                 priority = priority.max(of_role);
                 never |= never_preempts;
             }
@@ -287,6 +290,9 @@ impl Facts<'_> {
             }
         }
         let class = gang.of.says.class.as_ref().and_then(|class| self.class(class, false));
+        if class.is_some() {
+            asked.wishes.pod_class = gang.of.says.class.clone();
+        }
         (sets, class.map_or(priority, |class| class.value), never)
     }
 
@@ -353,7 +359,7 @@ impl Facts<'_> {
             never_preempts,
             of_job: gangs::job::maker(&gang, member.job),
             gang: gangs::single::as_it_leaves(pod, gang),
-            wishes: self.shared.wishes.of(wishes),
+            wishes: self.of_class(wishes, &pod.ranked, group),
             binding: pod.binding.clone(),
             eviction: pod.eviction.as_deref().cloned(),
             claims,

@@ -3,7 +3,9 @@
 //! Decides what counts of what pods, PodGroups and PriorityClasses say; a class may stand after the
 //! pods that name it.
 
-use capstan_core::model::input::Text;
+use std::sync::Arc;
+
+use capstan_core::model::input::{Text, Wishes};
 
 use super::facts::{ClassKind, Facts};
 use super::gathered::PriorityClassDraft;
@@ -61,18 +63,45 @@ impl Facts<'_> {
     pub(super) fn rank(&mut self, ranked: &Ranked) -> (i32, bool) {
         let class = match &ranked.class {
             Some(name) => self.class(name, ranked.priority.is_some()),
-            // Of several defaults the API server takes the lowest.
-            None => self
-                .directory
-                .classes
-                .values()
-                .filter(|one| one.global_default)
-                .min_by_key(|c| c.value)
-                .copied(),
+            None => self.default_class().map(|(_, class)| *class),
         };
         let priority = ranked.priority.or(class.map(|class| class.value)).unwrap_or(0);
         let never = class.is_some_and(|class| class.never_preempts);
         (priority, ranked.never_preempts.unwrap_or(never))
+    }
+
+    /// The class of pods that name none. Of several the API server takes the lowest.
+    fn default_class(&self) -> Option<(&Text, &PriorityClassDraft)> {
+        let defaults = self.directory.classes.iter().filter(|(_, class)| class.global_default);
+        defaults.min_by_key(|(_, class)| class.value)
+    }
+
+    /// The shared copy of wishes, which say what class such pods have, members of this group.
+    pub(super) fn of_class(
+        &mut self,
+        mut wishes: Wishes,
+        ranked: &Ranked,
+        group: Option<&GroupDraft>,
+    ) -> Arc<Wishes> {
+        wishes.pod_class = self.class_name(ranked, group);
+        self.shared.wishes.of(wishes)
+    }
+
+    /// The name of the class by which such pods, members of this group, have their priority. Where
+    /// one is given with a priority, the API server has looked it up.
+    pub(super) fn class_name(&self, ranked: &Ranked, group: Option<&GroupDraft>) -> Option<Text> {
+        let of_group = group.map(|group| &group.says).filter(|says| says.class.is_some());
+        let of_group = of_group.map(|says| (says.priority, &says.class));
+        let (priority, class) = of_group.unwrap_or((ranked.priority, &ranked.class));
+        let there = |name: &Text| {
+            let system = SYSTEM_CLASSES.iter().any(|(system, _)| **system == **name);
+            system || self.directory.classes.contains_key(name)
+        };
+        match class {
+            Some(name) => (priority.is_some() || there(name)).then(|| name.clone()),
+            None if priority.is_some() => None,
+            None => self.default_class().map(|(name, _)| name.clone()),
+        }
     }
 
     /// A PriorityClass. One that there is not is noted, unless what names it is `settled`.

@@ -98,6 +98,9 @@ fn priorities_come_from_classes_wherever_they_stand() {
     assert_eq!(rank("default"), (6, false));
     assert_eq!(rank("system").0, 2_000_001_000);
     assert_eq!(rank("nobody").0, 0);
+    let class = |name: &str| pod(&objects, name).wishes.pod_class.as_deref().unwrap_or("-");
+    let classes = ["named", "own", "default", "system", "nobody"].map(class);
+    assert_eq!(classes, ["high", "high", "usual-too", "system-node-critical", "-"]);
     assert_eq!(
         said(&objects.warnings),
         ["PriorityClass none is not in the input (one object names it); priority 0 was taken"]

@@ -40,6 +40,7 @@ pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
         wishes: Wishes {
             queue: queue(chain),
             priority_class: named(chain, keys::PRIORITY_CLASS, keys::KUEUE_PRIORITY_CLASS),
+            pod_class: None,
             topology: topology(chain, ignored),
             expected_runtime,
             max_runtime,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use capstan_core::explain::quantity::price;
 use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::{PodSetView, WorkloadDetails, WorkloadView};
-use capstan_core::model::input::{GangSource, OwnerEnd};
+use capstan_core::model::input::{GangSource, OwnerEnd, Text};
 use capstan_core::plan::{Preemption, PreemptionReason, State};
 use capstan_core::time::{Span, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
@@ -157,12 +157,12 @@ pub(super) fn api_version(kind: &str) -> Option<String> {
 /// the work waits.
 pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> WorkloadSpec {
     let view = &details.view;
-    let class = details.priority_class.as_ref().filter(|name| is_object_name(name));
-    let class = class.map(|name| PriorityClassRef {
-        group: GROUP.to_owned(),
-        kind: "WorkloadPriorityClass".to_owned(),
-        name: name.to_string(),
-    });
+    let class = |name: &Option<Text>, group: &str, kind: &str| {
+        let name = name.as_ref().filter(|name| is_object_name(name))?.to_string();
+        Some(PriorityClassRef { group: group.to_owned(), kind: kind.to_owned(), name })
+    };
+    let of_pods = || class(&details.pod_class, "scheduling.k8s.io", "PriorityClass");
+    let class = class(&details.priority_class, GROUP, "WorkloadPriorityClass").or_else(of_pods);
     let all: u32 = view.pod_sets.iter().map(|set| set.count).sum();
     let named = |set: &&PodSetView| (1..=POD_SET_MAX).contains(&set.name.chars().count());
     let mut sets: Vec<&PodSetView> = view.pod_sets.iter().filter(named).collect();

@@ -70,6 +70,7 @@ fn gang(state: State) -> WorkloadDetails {
         first_pods: vec![pod("g-0")],
         lone: false,
         priority_class: None,
+        pod_class: None,
         members: 3,
         needed: 3,
         placed: 0,
@@ -239,6 +240,19 @@ fn a_class_that_is_named_no_more_goes_with_its_priority() {
     assert_eq!(shown.priority_class_ref.as_ref().map(|class| &*class.name), Some("high"));
     (details.priority_class, details.view.priority) = (None, 0);
     assert_eq!(workload::spec(Some(&shown), &details).priority_class_ref, None);
+}
+
+#[test]
+fn the_class_of_pods_is_shown_where_work_names_none_of_its_own() {
+    let mut details = gang(State::Queued);
+    details.pod_class = Some("urgent".into());
+    let shown = |details: &WorkloadDetails| {
+        let class = workload::spec(None, details).priority_class_ref.expect("a class");
+        [class.group, class.kind, class.name]
+    };
+    assert_eq!(shown(&details), ["scheduling.k8s.io", "PriorityClass", "urgent"]);
+    details.priority_class = Some("high".into());
+    assert_eq!(shown(&details), ["capstan.sh", "WorkloadPriorityClass", "high"]);
 }
 
 #[test]
