@@ -26,6 +26,10 @@ const ROWS_OF_STATE: usize = 20;
 /// Rows of the other tables.
 const ROWS_OF_TABLE: usize = 40;
 
+/// What times at which waiting work is to start take for granted.
+const STARTS_ASSUME: &str = "Starts hold if what runs ends as declared, or when such work did \
+                             before (capstan explain says who).";
+
 /// How much a medium has room for.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
@@ -196,7 +200,12 @@ pub fn workloads(result: &SimulationResult, room: Room) -> Option<Table> {
 /// The table of workloads that wait, or lost their place; `None` when there are none. It has
 /// little to show but a long reason, so it stands apart and gives that the room.
 pub fn waiting(result: &SimulationResult, room: Room) -> Option<Table> {
-    table_of("WAITING", &[PublicState::Pending, PublicState::Preempted], result, room)
+    let states = [PublicState::Pending, PublicState::Preempted];
+    let mut table = table_of("WAITING", &states, result, room)?;
+    if result.workloads.iter().any(|view| is_pending(view) && view.reserved.is_some()) {
+        table.notes.push(STARTS_ASSUME.to_owned());
+    }
+    Some(table)
 }
 
 fn table_of(
@@ -529,6 +538,21 @@ mod tests {
             [format!("capstan explain workload/{long} \\"), format!("  -n {place} -f a.yaml")];
         assert_eq!(command(&place, &long, &["a.yaml"]), split);
         assert_eq!(shell_word("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn starts_are_told_with_what_they_take_for_granted() {
+        let mut result = crate::render::fixture::result();
+        let notes = |result: &SimulationResult| {
+            waiting(result, Room { nodes: 20, cut: true }).expect("some wait").notes
+        };
+        assert_eq!(notes(&result), [""; 0]);
+        let waits = result.workloads.iter_mut().find(|view| is_pending(view)).expect("one waits");
+        waits.reserved = Some(Time(0));
+        assert_eq!(notes(&result), [STARTS_ASSUME]);
+        let table = waiting(&result, Room { nodes: 20, cut: true }).expect("some wait");
+        let text = format!("{:?}", table.rows);
+        assert!(text.contains("to start about "), "{text}");
     }
 
     #[test]
