@@ -258,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// A claim that was left could not be deleted: it is tried again when its pod has waited a while.
+    /// A claim that was left could not be deleted: that is tried again when its pod has waited.
     pub(super) fn not_deleted(&mut self, now: Time, uid: &Text, why: &Text, changes: &mut Changes) {
         let Some(&pod) = self.state.pod_by_uid.get(uid) else { return };
         let entry = &self.state.pods[pod];

@@ -43,8 +43,7 @@ pub struct WorkloadView {
     pub min_member: u32,
     /// Amounts borrowed by its queue that it is part of: it holds a borrowed resource.
     pub borrowed: bool,
-    /// Price per hour of what it holds, as far as it is known; `None`: none of it is, or it holds
-    /// nothing.
+    /// Price per hour of what it holds, as far as it is known; `None`: of nothing.
     pub per_hour: Option<MicroUsd>,
     /// Members on nodes whose price is not known.
     pub unpriced: u32,
