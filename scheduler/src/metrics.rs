@@ -18,8 +18,8 @@
 //! - `unadmitted_workloads` counts work that waits for its own pods as well, and what somebody
 //!   holds; `pending_workloads` does not count what is held.
 //! - A share without end is infinity, not the largest number.
-//! - `evicted_workloads_once_total` knows of stops before this leader what owners bear: of pods
-//!   without one each that is made again is new work.
+//! - `evicted_workloads_once_total` counts the first stop for each reason, as far as owners bear
+//!   which were: pods without an owner that are made again are new work.
 //! - `cluster_queue_borrowed`, `cluster_queue_lent`, and what is about money, are our own.
 
 use std::time::Duration;

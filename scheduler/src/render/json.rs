@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::cluster::Totals;
 use super::explanation::{no_forecast, workload_notes};
 use super::result::{Explained, Happening, Moment, SimulationResult};
+use super::simulation::STARTS_ASSUME;
 use super::state::{PublicState, full_name, is_pending};
 
 /// A simulation, pretty-printed, with a newline at the end.
@@ -136,6 +137,8 @@ struct WorkloadObject<'a> {
     usd_per_hour: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reserved_start: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved_start_assumes: Option<&'static str>,
     pods: Vec<PodObject<'a>>,
     reason: Option<&'static str>,
     message: Option<String>,
@@ -186,6 +189,7 @@ fn workload_object(view: &WorkloadView) -> WorkloadObject<'_> {
         reason,
         message,
         reserved_start: view.reserved.map(rfc3339),
+        reserved_start_assumes: view.reserved.map(|_| STARTS_ASSUME),
         notes: workload_notes(view),
     }
 }

@@ -27,7 +27,7 @@ const ROWS_OF_STATE: usize = 20;
 const ROWS_OF_TABLE: usize = 40;
 
 /// What times at which waiting work is to start take for granted.
-const STARTS_ASSUME: &str = "Starts hold if what runs ends as declared, or when such work did \
+pub(super) const STARTS_ASSUME: &str = "Starts hold if what runs ends as declared, or when such work did \
                              before (capstan explain says who).";
 
 /// How much a medium has room for.
