@@ -230,6 +230,25 @@ fn a_flavor_that_its_queue_lists_no_more_is_not_taken_as_promised() {
     engine.recount();
 }
 
+/// Quota was promised in the queue that it was in. In another one it has none, and takes nothing.
+#[test]
+fn who_goes_to_another_queue_takes_no_promise_along() {
+    let mut engine = taken();
+    let none = cluster_queue("none", None, group(&[(DEFAULT, &[(GPU, nominal(0))])]));
+    let mut high = pod("high", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    high.priority = 100;
+    let queues = vec![Input::ClusterQueue(none), Input::LocalQueue(local_queue("none"))];
+    engine.step(NOW, queues);
+    engine.step(NOW, vec![Input::Pod(high.clone())]);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    high.wishes = in_queue(Some("none"));
+    engine.step(NOW, vec![Input::Pod(high)]);
+    assert_eq!(view(&engine, "high").state, State::Queued);
+    let freed = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert!(binds(&freed).is_empty(), "{:?}", binds(&freed));
+    engine.recount();
+}
+
 /// What a queue claims elsewhere counts against its own limits while the victim leaves.
 #[test]
 fn a_claim_counts_in_the_queue_that_will_use_it() {

@@ -457,16 +457,25 @@ impl Engine {
     }
 
     /// A claim whose members changed says nothing any more, nor does one on what its queue lists no
-    /// more.
+    /// more, or on quota of a queue that it is in no more.
     fn give_up_stale_claim(&mut self, workload: WorkloadIdx) {
         let Some(claim) = self.state.claims.get(workload) else { return };
         let entry = &self.state.workloads[workload];
         let needs = |pod: &PodIdx| self.state.pods[*pod].needs_place();
         let stands = |pod: &PodIdx| entry.members.contains(pod) && needs(pod);
         let members = claim.places.members.len();
+        let queue = match &entry.queue {
+            QueueRef::Unqueued => Some(None),
+            QueueRef::Queue(queue) => Some(Some(*queue)),
+            QueueRef::Broken(_) => None,
+        };
         let waits = match &entry.assignment {
             // More may have to run together by now.
-            None => entry.state == State::Reserved && members >= entry.min_member as usize,
+            None => {
+                entry.state == State::Reserved
+                    && members >= entry.min_member as usize
+                    && queue == Some(claim.assignment.queue)
+            }
             // It joins others that run.
             Some(held) => {
                 let ends = matches!(entry.state, State::Evicting | State::Finished);
@@ -475,7 +484,7 @@ impl Engine {
         };
         let same = waits
             && claim.places.members.iter().all(|(pod, _)| stands(pod))
-            && matches!(entry.queue, QueueRef::Unqueued | QueueRef::Queue(_))
+            && queue.is_some()
             && !self.charges_unlisted(&claim.assignment);
         if !same {
             self.state.drop_claim(workload);
