@@ -183,6 +183,25 @@ fn gangs_with_other_minimums_of_the_same_pods_are_looked_at_apart() {
     assert_eq!(view(&engine, "p").state, State::Queued);
 }
 
+/// The same members stand first in both. In one another of its role may begin in the stead of that
+/// which finds no place.
+#[test]
+fn gangs_with_other_roles_of_the_same_pods_are_looked_at_apart() {
+    let mut engine = engine(2);
+    let least = [("a", 1)];
+    let member = |gang: &str, role: &str, gpus: i64| {
+        let mut member = of_role(gang, (role, 1, gpus), &least).remove(0);
+        let name: Text = text(format!("{gang}-{}", if gpus > 2 { "first" } else { "second" }));
+        (member.uid, member.name) = (name.clone(), name);
+        member
+    };
+    let pods = [("p", "a", 4), ("p", "b", 1), ("q", "a", 4), ("q", "a", 1)];
+    let output = fed(&mut engine, &pods.map(|(gang, role, gpus)| member(gang, role, gpus)));
+    assert_eq!(names(&output), ["q-second"]);
+    assert_eq!(view(&engine, "p").state, State::Queued);
+    engine.recount();
+}
+
 /// A head, and workers in replicas of two of these names, of whom two must run.
 fn cluster(replicas: &[Option<&str>]) -> Vec<PodFacts> {
     let least = [("head", 1), ("tpu", 2)];

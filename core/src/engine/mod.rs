@@ -428,7 +428,8 @@ impl Engine {
                 let runs = self.filed_run_time(workload);
                 let entry = &self.state.workloads[workload];
                 let rests = queue.and_then(|_| self.state.turns.rests(&entry.full_name, now));
-                self.waiting.insert(queue, workload, (entry, at, runs), (local, rests));
+                let roles = self.state.role_kinds(workload);
+                self.waiting.insert(queue, workload, (entry, at, runs), (local, rests, roles));
             }
             _ => self.waiting.remove(workload),
         }

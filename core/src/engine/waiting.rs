@@ -1,7 +1,7 @@
 //! Work that waits, per queue, in order.
 //!
-//! Equal work (same priority, shapes, sizes and wishes) forms one group: when its first member
-//! does not fit, the whole group is parked without looking at the others, and what wakes it
+//! Equal work (same priority, shapes, sizes, roles and wishes) forms one group: when its first
+//! member does not fit, the whole group is parked without looking at the others, and what wakes it
 //! wakes it whole. So a round costs the number of different shapes that wait, not the number of
 //! workloads. Where priorities are equal who is older may stop who is newer: whoever joins a parked
 //! group and is older than the one that was looked at wakes it. Who had so many turns that it
@@ -19,7 +19,8 @@ use priority_queue::PriorityQueue;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{SliceWish, Text, TopologyWish};
+use crate::model::input::{Text, TopologyWish};
+use crate::model::roles::RoleKinds;
 use crate::model::workload::Workload;
 use crate::quota::history::QueueName;
 use crate::time::{Span, Time};
@@ -51,10 +52,9 @@ struct GroupKey {
     sets: Vec<(ShapeIdx, u32)>,
     min_member: u32,
     never_preempts: bool,
-    required: Option<Text>,
-    preferred: Option<Text>,
-    slices: Option<SliceWish>,
-    per_pod_set: bool,
+    topology: TopologyWish,
+    /// Which members may begin in the stead of which.
+    roles: Option<Box<RoleKinds>>,
     local: Option<QueueName>,
     /// Until then it stops nobody to borrow.
     rests: Option<Rest>,
@@ -166,29 +166,27 @@ impl Filed {
 
 impl Waiting {
     /// Files a workload under its queue, by when it took its place there; `local`: the LocalQueue
-    /// that it is ranked by, if it is; `rests`: until when it stops nobody to borrow. A group that
-    /// is parked stays parked, unless this one is older than the one that was looked at.
+    /// that it is ranked by, if it is; `rests`: until when it stops nobody to borrow; `roles`: if
+    /// they have minimums. A group that is parked stays parked, unless this one is older than the
+    /// one that was looked at.
     pub fn insert(
         &mut self,
         queue: Option<QueueIdx>,
         index: WorkloadIdx,
         (workload, at, runs): (&Workload, Time, RunTime),
-        (local, rests): (Option<QueueName>, Option<Rest>),
+        (local, rests, roles): (Option<QueueName>, Option<Rest>, Option<Box<RoleKinds>>),
     ) {
         self.remove(index);
         let (priority, uid) = (workload.priority, Reverse(workload.uid.clone()));
         let key = HeadKey { priority, at: Reverse(at), uid };
-        let TopologyWish { required, preferred, slices, per_pod_set } = workload.topology().clone();
         let group = GroupKey {
             priority,
             lowest_priority: workload.lowest_priority,
             sets: workload.sets.iter().map(|set| (set.shape, set.ready)).collect(),
             min_member: workload.min_member,
             never_preempts: workload.never_preempts,
-            required,
-            preferred,
-            slices,
-            per_pod_set,
+            topology: workload.topology().clone(),
+            roles,
             local: local.clone(),
             rests,
         };

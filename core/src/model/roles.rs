@@ -49,6 +49,9 @@ pub(crate) struct Choices {
     pub all: u32,
 }
 
+/// Minimums of roles, and how many members are of which role and shape.
+pub(crate) type RoleKinds = (Arc<BTreeMap<Text, u32>>, BTreeMap<(Option<Text>, ShapeIdx), u32>);
+
 /// Members of one role that look alike.
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -149,6 +152,18 @@ impl ClusterState {
             }
         }
         Some(Choices { slots, least: lacks.into_iter().map(|(_, least)| least).collect(), all })
+    }
+
+    /// What a gang that has minimums of roles may begin with. Two of which the same members stand
+    /// first may differ in it.
+    pub(crate) fn role_kinds(&self, workload: WorkloadIdx) -> Option<Box<RoleKinds>> {
+        let least = self.roles_of(workload)?.least.clone();
+        let mut kinds: BTreeMap<(Option<Text>, ShapeIdx), u32> = BTreeMap::new();
+        for pod in &self.workloads[workload].members {
+            let pod = &self.pods[*pod];
+            *kinds.entry((pod.role().cloned(), pod.shape)).or_default() += 1;
+        }
+        Some(Box::new((least, kinds)))
     }
 
     /// A gang is to begin without these; who it was to begin without before.
