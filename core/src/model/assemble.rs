@@ -13,6 +13,7 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, Rank, Roles, Text,
 };
+use crate::model::late::least_with;
 use crate::model::lookup::Lookup;
 use crate::model::pod::{Pod, Takeover, by_number};
 use crate::model::state::ClusterState;
@@ -510,7 +511,7 @@ impl ClusterState {
         let total = total.filter(|_| !self.lacks_strangers(workload));
         let existing = active.len() as u32;
         let (stated, source) = match &owner {
-            Some(owner) => (Some(owner.min_member), first.map(|pod| pod.gang.source)),
+            Some(owner) => (Some(least_with(owner, total)), first.map(|pod| pod.gang.source)),
             None => (stated.max(total), first.map(|pod| pod.gang.source)),
         };
         let set_names = owner.as_ref().map(|owner| &owner.pod_sets);

@@ -188,8 +188,16 @@ impl ClusterState {
         let counting = members.filter(|pod| pod.counts() && !pod.kept());
         let (placed, waiting): (Vec<&Pod>, Vec<&Pod>) =
             counting.partition(|pod| pod.place.is_some());
-        let most = |pods: Vec<&Pod>| pods.into_iter().filter_map(|pod| pod.gang.min_member).max();
-        self.owner_of(workload).is_none() && most(waiting) > most(placed)
+        // What an owner's pods say of their minimum by their own annotations is no matter here.
+        let owned = self.owner_of(workload).is_some();
+        let says = |pod: &Pod| match pod.gang.source {
+            GangSource::Owner if owned => pod.gang.total,
+            GangSource::Owner => pod.gang.min_member.max(pod.gang.total),
+            _ if owned => None,
+            _ => pod.gang.min_member,
+        };
+        let most = |pods: Vec<&Pod>| pods.into_iter().filter_map(says).max();
+        most(waiting) > most(placed)
     }
 
     /// How many members of a gang run that this scheduler did not bind, or that says no number,

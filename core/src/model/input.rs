@@ -435,7 +435,8 @@ pub struct GangRef {
     pub source: GangSource,
     /// Members that must run together; `None`: as many as exist.
     pub min_member: Option<u32>,
-    /// The gang is whole only when this many members exist (Kueue's total count).
+    /// The gang is whole only when this many members exist: Kueue's total count, or what members
+    /// know that an owner makes once others of it have nodes.
     pub total: Option<u32>,
     /// Minimums of its roles, where its source states any.
     pub roles: Option<Arc<Roles>>,

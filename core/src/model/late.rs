@@ -14,6 +14,9 @@
 //! make are of these. Nothing is kept before the first pod is there, unless we resumed the owner,
 //! and nothing while it is suspended: then all its pods are still to be made.
 //!
+//! Where each Job of a JobSet has a domain to itself, the first pod of each is there before the
+//! others, which are pinned to where it went. They say how many all are, and wait for each other.
+//!
 //! Restart: from facts alone; the places are looked for anew beside what runs, before any head.
 //! Cost: owners without late sets a look at their sets; others one at all their pods.
 
@@ -25,6 +28,13 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{GangRef, OwnerFacts, OwnerPodSet, PodPhase, Rank, Text};
 use crate::model::pod::{Binding, Pod, Takeover};
 use crate::model::state::ClusterState;
+
+/// Members of an owner's gang that must run together where some, which were made once others had
+/// nodes, say how many all are: these, without those that ended.
+pub(super) fn least_with(owner: &OwnerFacts, total: Option<u32>) -> u32 {
+    let all = total.map_or(0, |total| total.min(owner.left.unwrap_or(u32::MAX)));
+    owner.min_member.max(all)
+}
 
 impl ClusterState {
     /// Keeps one place for each pod that comes late and is still to come, and no others.

@@ -193,10 +193,13 @@ pub const ROLES: [&str; 5] = [
     RAY_NODE_TYPE,
 ];
 
+/// Which of the pods of its Job a pod is; label.
+pub const JOB_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
 /// Labels of pods that have an index among their peers: Jobs (each Job of a JobSet by itself),
 /// StatefulSets, LeaderWorkerSets, Kubeflow's jobs and Volcano's. Names have it too.
 pub const INDEXES: [&str; 5] = [
-    "batch.kubernetes.io/job-completion-index",
+    JOB_INDEX,
     "apps.kubernetes.io/pod-index",
     "leaderworkerset.sigs.k8s.io/worker-index",
     "training.kubeflow.org/replica-index",

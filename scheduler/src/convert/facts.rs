@@ -118,6 +118,7 @@ impl Facts<'_> {
             above: &above,
             directory: self.directory,
             job: None,
+            follows: false,
         };
         let part = Gang::above_job(&above, &job.name, self.directory).is_some();
         let group = gangs::group_of(&member, &mut ignored).or_else(|| match part {
@@ -194,6 +195,7 @@ impl Facts<'_> {
             above: &owners,
             directory: self.directory,
             job: None,
+            follows: false,
         };
         let member_of = gangs::group_of(&member, &mut ignored);
         let min_member = match made && member_of.is_none() {
@@ -325,6 +327,7 @@ impl Facts<'_> {
             above: &above,
             directory: self.directory,
             job,
+            follows: gangs::follows(&pod.labels),
         };
         let mut gang: GangRef = gangs::of(&member, &mut ignored);
         gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);

@@ -4,11 +4,11 @@
 //! that come later are only made once the first run, so each such role is a gang of its own; unless
 //! the set is suspended, or was resumed by us, as one: then later ones have their places kept.
 //! Where each Job has a domain to itself (`exclusive-topology`), its first pod chooses it, and the
-//! others are only made once that one has a node: those first pods start together, the others
-//! join them. While the set is suspended all pods of a Job are taken to want such a domain. They
-//! are taken to have the labels that they will get; those of one Job only where something reads
-//! them. (jobset.sigs.k8s.io: `startupPolicy`, `dependsOn`; `restart-attempt` tells one try from
-//! the next.)
+//! others are only made once that one has a node: those first pods start together, the others join
+//! them, all of them or none. While the set is suspended all pods of a Job are taken to want such a
+//! domain. They are taken to have the labels that they will get; those of one Job only where
+//! something reads them. (jobset.sigs.k8s.io: `startupPolicy`, `dependsOn`; `restart-attempt` tells
+//! one try from the next.)
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Members that are only made once others run: no stated minimum waits for them.
 //!
 //! Problem: who states a minimum (a PodGroup, `capstan.sh/min-member`, Kueue's total) counts all
-//! members. Workers of a set with `LeaderReady`, executors, the later Jobs of a JobSet and the
-//! launcher of an MPIJob that waits are made once others run; a gang that waited for them would
-//! never start.
+//! members. Workers of a set with `LeaderReady`, executors, the later Jobs of a JobSet, pods of one
+//! whose Jobs have domains to themselves and the launcher of an MPIJob that waits are made once
+//! others run; a gang that waited for them would never start.
 //!
 //! Decides how many members can exist once a certain one does. Every source that reads a stated
 //! minimum asks here. The greatest of what its members see is the gang's: those that come later
@@ -23,7 +23,7 @@ use crate::convert::gang::Quorum;
 pub(super) fn at_most(member: &Member<'_>, stated: u32) -> u32 {
     let above = || {
         let gang = Gang::above(member.above, member.directory)?;
-        gang.exist(own_role(member))
+        gang.exist(own_role(member), member.follows)
     };
     let exist = spark::exist(member).or_else(|| lws::exist(member));
     let exist = exist.or_else(|| volcano::exist(member)).or_else(above);
@@ -59,7 +59,7 @@ fn exist_of(member: &Member<'_>) -> Option<BTreeMap<String, u32>> {
         return Some(exist);
     }
     let gang = Gang::above(member.above, member.directory).filter(|gang| gang.joined_later())?;
-    for (role, pods) in gang.exist_of_roles(own_role(member)) {
+    for (role, pods) in gang.exist_of_roles(own_role(member), member.follows) {
         let task = role.template.annotations.get(keys::VOLCANO_TASK);
         add(task.filter(|task| !task.is_empty()).unwrap_or(&role.name), pods);
     }

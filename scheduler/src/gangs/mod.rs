@@ -62,6 +62,8 @@ pub struct Member<'a> {
     pub directory: &'a Directory,
     /// The Job that owns it, where that is known.
     pub job: Option<job::Run<'a>>,
+    /// It is one of the pods of a Job, and not the first of them.
+    pub follows: bool,
 }
 
 /// One source of gangs: the gang of a pod, if this source knows it.
@@ -127,6 +129,11 @@ fn rank(labels: &[(Text, Text)], job: Option<&JobDraft>) -> Rank {
         before.checked_mul(job.count)?.checked_add(own).filter(|_| whole)
     };
     number().map_or(Rank::Named, Rank::Number)
+}
+
+/// Whether a pod with these labels is one of those of a Job, and not the first of them.
+pub fn follows(labels: &[(Text, Text)]) -> bool {
+    labels.iter().any(|(key, index)| **key == *keys::JOB_INDEX && **index != *"0")
 }
 
 /// What an owner of another project says of its pods.
@@ -331,6 +338,14 @@ mod tests {
         assert_eq!(of("apps.kubernetes.io/pod-index", "x"), Rank::Named);
         assert_eq!(of("apps.kubernetes.io/pod-index", ""), Rank::None);
         assert_eq!([of("index", "3"), rank(&[], None)], [Rank::None; 2]);
+    }
+
+    #[test]
+    fn the_first_pod_of_a_job_follows_nobody() {
+        let of = |key: &str, index: &str| follows(&[(key.into(), index.into())]);
+        assert!(of("batch.kubernetes.io/job-completion-index", "1"));
+        assert!(!of("batch.kubernetes.io/job-completion-index", "0"));
+        assert!(!of("apps.kubernetes.io/pod-index", "1") && !follows(&[]));
     }
 
     #[test]

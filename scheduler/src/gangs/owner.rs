@@ -186,10 +186,24 @@ impl<'a> Gang<'a> {
         let of =
             |role: &Role| if self.top.says.suspended { role.least } else { role.starts_with() };
         let all = || self.together().map(of).fold(0_u32, u32::saturating_add);
-        let exist = self.exist(None).unwrap_or(u32::MAX);
+        let exist = self.exist(None, false).unwrap_or(u32::MAX);
         let least = asked.map_or_else(all, |asked| asked.min(exist));
         // Near its end an owner has fewer pods than it began with: those are all there will be.
         if ended > 0 { least.min(left) } else { least }
+    }
+
+    /// The same once the first pods of all Jobs have nodes, where the others are made after those:
+    /// they wait for each other.
+    fn least_of_followed(&self, chain: &[&Marks]) -> u32 {
+        let sum = |of: fn(&Role) -> u32| self.together().map(of).fold(0_u32, u32::saturating_add);
+        let asked = count(chain, keys::MIN_MEMBER, &mut Vec::new()).or(self.of.says.min);
+        asked.map_or_else(|| sum(|role| role.least), |asked| asked.min(sum(Role::count)))
+    }
+
+    /// Whether a pod is made once the first one of its Job has a node; and with whom it starts.
+    fn follows(&self, (own, follows): (Option<&str>, bool)) -> Option<Quorum> {
+        let mut roles = self.of.says.roles.iter().filter(|role| follows && role.firsts);
+        roles.find(|role| own == Some(&*role.name)).map(|role| role.quorum)
     }
 
     /// Members that must run together, those among them that are made once others run: places are
@@ -210,16 +224,18 @@ impl<'a> Gang<'a> {
         if ended > 0 { least.min(self.count().saturating_sub(ended)) } else { least }
     }
 
-    /// Pods that can exist once one of this role does; `None`: all of them can.
-    pub fn exist(&self, own: Option<&str>) -> Option<u32> {
-        let exist = || self.exist_of_roles(own).into_iter().map(|(_, pods)| pods);
+    /// Pods that can exist once one of this role does, which `follows` the first of its Job or not;
+    /// `None`: all of them can.
+    pub fn exist(&self, own: Option<&str>, follows: bool) -> Option<u32> {
+        let exist = || self.exist_of_roles(own, follows).into_iter().map(|(_, pods)| pods);
         self.joined_later().then(|| exist().fold(0_u32, u32::saturating_add).max(1))
     }
 
     /// Pods of each role that can exist once one of this role does. Where that one comes after
     /// others, those that ended are no more.
-    pub fn exist_of_roles(&self, own: Option<&str>) -> Vec<(&'a Role, u32)> {
+    pub fn exist_of_roles(&self, own: Option<&str>, follows: bool) -> Vec<(&'a Role, u32)> {
         let roles = &self.of.says.roles;
+        let followed = self.follows((own, follows));
         let is_own = |role: &Role| role.quorum == Quorum::Apart && own == Some(&*role.name);
         let own = roles.iter().rposition(is_own);
         let mut before: BTreeSet<&str> = BTreeSet::new();
@@ -229,10 +245,13 @@ impl<'a> Gang<'a> {
             if ahead || is_own {
                 before.extend(role.after.iter().map(|name| &**name));
             }
+            // Who starts with the first of some Job has a node by then.
+            let all = followed == Some(role.quorum);
+            let started = if all { role.count() } else { role.first() };
             let pods = match role.quorum {
                 _ if ahead => role.count(),
-                Quorum::Together => role.first(),
-                Quorum::Apart if is_own => role.first(),
+                Quorum::Together => started,
+                Quorum::Apart if is_own => started,
                 Quorum::Apart | Quorum::Late => 0,
             };
             let ended = if own.is_some() { role.done } else { 0 };
@@ -420,13 +439,21 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         let role = jobset::role_of(member)?;
         of.says.roles.iter().find(|one| one.name == *role && one.quorum == Quorum::Apart)
     };
-    let (uid, name, least): (Text, Text, u32) = match apart() {
+    // What is known of more members by who is made once others of these have nodes.
+    let own = (jobset::role_of(member).map(|role| &**role), member.follows);
+    let followed = gang.follows(own).is_some();
+    let (uid, name, least, all): (Text, Text, u32, u32) = match apart() {
         Some(role) => {
-            let left = role.starts_with().saturating_sub(role.done);
+            let left = |all: u32| all.saturating_sub(role.done).max(1);
             let uid = format!("{}/{}", top.uid, role.name);
-            (uid.into(), format!("{}-{}", top.name, role.name).into(), left.max(1))
+            let name = format!("{}-{}", top.name, role.name);
+            (uid.into(), name.into(), left(role.starts_with()), left(role.least))
         }
-        None => (top.uid.clone(), top.name.clone(), gang.least(member.chain, 0, ignored).max(1)),
+        None => {
+            let least = gang.least(member.chain, 0, ignored).max(1);
+            let all = if followed { gang.least_of_followed(member.chain) } else { 0 };
+            (top.uid.clone(), top.name.clone(), least, all)
+        }
     };
     // Where no template names us, pods are made otherwise than those say, as this one shows.
     let scheduler = &member.directory.scheduler;
@@ -438,7 +465,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         source: GangSource::Owner,
         // Those of others will never be members here: it is not they who are waited for.
         min_member: Some(if held.is_some() { 1 } else { least }),
-        total: None,
+        total: (followed && held.is_none() && all > least).then_some(all),
         roles,
         by_itself: late::joins_last(member),
         singly: false,
