@@ -4,6 +4,7 @@
 //! Moments are drawn from a seed, which is printed; `CAPSTAN_SEED` plays them again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -240,7 +241,7 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
         if settled && let Err(early) = begun_before_come_first(&before, &history) {
             let led = away.last().expect("noted above");
             let binds = binds_of(&cluster, &[&early.late, &early.first]);
-            panic!("nobody led {led:?}; {early:?}; their binds:\n{binds}");
+            panic!("{early}; nobody led {led:?}; the binds of both:\n{binds}");
         }
     }
     let mut last = cluster.capstan("capstan-last", ALONE).expect("started");
@@ -264,23 +265,31 @@ fn begun_before_come_first(before: &Pods, history: &History) -> Result<(), Early
         others = true;
         let stands = |uid: &str| bound_of(before).any(|(known, _)| known == uid);
         for (_, pod) in bound_of(pods).filter(|(uid, pod)| pod.holds() && stands(uid)) {
-            let bound = bound_of(pods).filter(|(_, other)| other.gang == pod.gang).count();
+            let bound = of(pods, &pod.gang).count();
             if bound < SIZE {
                 let (first, late) = (first.gang.clone(), pod.gang.clone());
-                early = Some(Early { at, first, late, bound });
+                let ended = of(pods, &late).filter(|pod| !pod.holds()).count();
+                early = Some(Early { at, first, late, bound, ended });
             }
         }
     });
     early.map_or(Ok(()), Err)
 }
 
-/// A gang that begins before another is whole of which so many were bound.
-#[derive(Debug)]
+/// A gang that begins before another is whole, of which so many were bound, and so many ended.
 struct Early {
     at: Duration,
     first: String,
     late: String,
     bound: usize,
+    ended: usize,
+}
+
+impl fmt::Display for Early {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Early { at, first, late, bound, ended } = self;
+        write!(f, "{bound} of {late} are bound, {ended} ended, as {first} begins after {at:?}")
+    }
 }
 
 /// The binds of members of these gangs, as the API server received and answered them.
@@ -293,6 +302,11 @@ fn binds_of(cluster: &ControlPlane, gangs: &[&str]) -> String {
     };
     let line = |one: &Audited| format!("{} {} {}", one.received, one.name, one.code);
     asked.iter().filter(of).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Those of a gang.
+fn of<'a>(pods: &'a Pods, gang: &'a str) -> impl Iterator<Item = &'a Seen> {
+    bound_of(pods).map(|(_, pod)| pod).filter(move |pod| pod.gang == gang)
 }
 
 /// Pods that were ever bound, by uid.
