@@ -1,16 +1,20 @@
 //! Owners that are resumed or suspended, by us and by somebody else at the same time, and answers
 //! that are not what was counted on. Each test feeds facts by hand.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Input, OwnerFacts, PodFacts, PodPhase, Taint, TaintEffect, Toleration, TolerationOperator,
+    BindingNote, Input, OwnerFacts, PodFacts, PodPhase, Taint, TaintEffect, Toleration,
+    TolerationOperator,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, flavor, gang, in_queue, job, node, pod, pods_of, shape, text,
 };
-use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
+use capstan_tests::hand::{answer, binds, gpu_node, is_bind, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -323,5 +327,26 @@ fn a_gang_of_which_one_was_deleted_before_it_began_is_not_begun() {
     let after_all = engine.step(NOW, answers);
     assert_eq!((names(&after_all), used(&engine)), (vec![], 0));
     assert_eq!(view(&engine, "g").state, State::Gathering);
+    engine.recount();
+}
+
+/// One of two was bound by an engine before this one, the other is prepared before its bind: that
+/// completes the gang all the same.
+#[test]
+fn a_gang_that_was_begun_is_whole_first_though_a_member_is_prepared_before() {
+    let (mut facts, members) = tolerating();
+    let note = BindingNote {
+        flavors: Arc::new(BTreeMap::from([(text(GPU), text(DEFAULT))])),
+        admitted_at: Some(Time(1)),
+        workload: Some(text("g")),
+        ..BindingNote::default()
+    };
+    facts.extend(run(&[PodFacts { binding: Some(Arc::new(note)), ..members[0].clone() }]));
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, facts);
+    assert_eq!((names(&first), used(&engine)), (vec![], 2));
+    let then = engine.step(NOW, vec![answered(&first, patches, EffectResult::Done)]);
+    assert_eq!(names(&then), ["g-1"]);
+    assert!(then.effects.iter().filter(is_bind).all(|bind| bind.completes));
     engine.recount();
 }

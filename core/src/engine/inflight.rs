@@ -212,6 +212,7 @@ impl Engine {
             return;
         }
         self.preparing.remove(&workload);
+        let completes = self.completing.remove(&workload);
         let mut members = self.unsent(workload);
         members.retain(|pod| !arrived.contains(pod));
         if members.is_empty() {
@@ -224,7 +225,13 @@ impl Engine {
             }
             false => match self.first_refused(&members) {
                 Some(failure) => self.send_back_at_once(now, workload, failure),
-                None => self.send_prepared(now, workload, members),
+                None => {
+                    let before = self.effects.len();
+                    self.send_prepared(now, workload, members);
+                    if completes {
+                        self.complete_a_gang(before);
+                    }
+                }
             },
         }
     }

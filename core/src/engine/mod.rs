@@ -75,6 +75,8 @@ pub struct Engine {
     unsent_while_stopped: BTreeSet<WorkloadIdx>,
     /// Work with members that are prepared before any of them is bound, until all are.
     pub(crate) preparing: BTreeSet<WorkloadIdx>,
+    /// Those of them that were begun before, and are below their minimum.
+    completing: BTreeSet<WorkloadIdx>,
     /// Members whose claims on devices are allocated, and that are not bound yet.
     allocated: BTreeSet<PodIdx>,
     /// Members whose devices are being made ready.
@@ -380,6 +382,7 @@ impl Engine {
         self.half_evicted.remove(&workload);
         self.unsent_while_stopped.remove(&workload);
         self.preparing.remove(&workload);
+        self.completing.remove(&workload);
         self.tried.remove(&workload);
         self.state.inherited.remove(&workload);
         self.delayed.set(workload, None);
@@ -527,10 +530,19 @@ impl Engine {
         id
     }
 
-    /// Places members that a gang with bound ones lacks: before others begin.
+    /// Binds members that a gang with bound ones lacks: before others begin. Those that are
+    /// prepared first, once they are.
     pub(crate) fn complete(&mut self, now: Time, workload: WorkloadIdx) {
         let before = self.effects.len();
         self.send(now, workload);
+        self.complete_a_gang(before);
+        if self.preparing.contains(&workload) {
+            self.completing.insert(workload);
+        }
+    }
+
+    /// What was decided after so many effects completes a gang.
+    fn complete_a_gang(&mut self, before: usize) {
         self.effects[before..].iter_mut().for_each(|effect| effect.completes = true);
     }
 
