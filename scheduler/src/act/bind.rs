@@ -1,10 +1,12 @@
 //! Binds a pod: one POST; the note travels as annotations of the Binding.
 //!
 //! The API server refuses a second binding (409), whoever made the first, so a conflict or a lost
-//! answer is settled by reading the pod: bound to our node means done.
+//! answer is settled by reading the pod: bound to our node means done. It takes a pod for any node,
+//! so one that closed while the bind waited is looked for here.
 
 use capstan_core::model::input::{BindingNote, Text};
 use capstan_core::plan::{EffectResult, PodRef};
+use capstan_core::time::Time;
 use kube::api::PostParams;
 use serde_json::json;
 
@@ -18,7 +20,7 @@ pub(super) async fn bind(
     line: &Line<'_>,
     progress: &mut Progress,
     pod: &PodRef,
-    node: &Text,
+    (node, decided): (&Text, Time),
     binding: &BindingNote,
 ) -> Try {
     let named = Named { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid };
@@ -26,6 +28,7 @@ pub(super) async fn bind(
         look(line, &named, node).await?;
         progress.not_done()?;
     }
+    still_open(line, progress, node, decided)?;
     let body = json!({
         "apiVersion": "v1",
         "kind": "Binding",
@@ -40,7 +43,10 @@ pub(super) async fn bind(
     let body = serde_json::to_vec(&body).expect("texts are JSON");
     let params = PostParams::default();
     let request = named.requests::<Pod>().create_subresource("binding", &pod.name, &params, body);
-    let reply = line.write(progress, request).await?;
+    let request = request.map_err(|error| refused(error.to_string()))?;
+    line.depart().await?;
+    still_open(line, progress, node, decided)?;
+    let reply = line.write_now(progress, request).await?;
     match reply.code {
         200..=299 => Ok(EffectResult::Done),
         404 => Err(gone()),
@@ -49,6 +55,21 @@ pub(super) async fn bind(
             Err(Stop::again(reply.says()))
         }
         _ => Err(refused(reply.says())),
+    }
+}
+
+/// Goes on unless the node closed after the bind was decided. What may be there already is read
+/// until that is known.
+fn still_open(
+    line: &Line<'_>,
+    progress: &Progress,
+    node: &Text,
+    decided: Time,
+) -> Result<(), Stop> {
+    match line.closed(node, decided) {
+        None => Ok(()),
+        Some(why) if progress.doubt => Err(Stop::again(why)),
+        Some(why) => Err(refused(why)),
     }
 }
 

@@ -257,7 +257,7 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
     match &effect.action {
         Action::Bind { pod, node, note } => {
             same(&pod.uid)?;
-            bind::bind(line, progress, pod, node, note).await
+            bind::bind(line, progress, pod, (node, effect.decided), note).await
         }
         Action::Evict { pod, preemption, alone } => {
             same(&pod.uid)?;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use capstan_core::model::input::Text;
 use capstan_core::plan::EffectResult;
+use capstan_core::time::Time;
 use http::Request;
 use kube::Resource;
 use kube::api::GetParams;
@@ -48,7 +49,7 @@ impl<'a> Line<'a> {
     }
 
     /// Waits until a request may leave. `Err`: none may any more.
-    async fn depart(&self) -> Result<(), Stop> {
+    pub(super) async fn depart(&self) -> Result<(), Stop> {
         let shared = self.shared;
         if !self.rate.is_limited() {
             return Ok(());
@@ -64,6 +65,11 @@ impl<'a> Line<'a> {
         }
         *self.waited.lock() += since.elapsed();
         Ok(())
+    }
+
+    /// Why nothing that was decided at this time is sent to a node any more.
+    pub(super) fn closed(&self, node: &Text, decided: Time) -> Option<String> {
+        self.shared.nodes.closed(node, decided)
     }
 
     /// Sends one request that may leave. `Err`: nothing may be sent any more.
@@ -95,6 +101,15 @@ impl<'a> Line<'a> {
     ) -> Result<Reply, Stop> {
         let request = request.map_err(|error| refused(error.to_string()))?;
         self.depart().await?;
+        self.write_now(progress, request).await
+    }
+
+    /// The same for a request that may leave.
+    pub(super) async fn write_now(
+        &self,
+        progress: &mut Progress,
+        request: Request<Vec<u8>>,
+    ) -> Result<Reply, Stop> {
         // A write that is dropped on its way is in doubt; nobody comes back to say so.
         let before = std::mem::replace(&mut progress.doubt, true);
         let sent = Instant::now();

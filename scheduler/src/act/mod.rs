@@ -16,6 +16,7 @@
 //!
 //! - `queue` says which effect is next and how many are under way; `flight` is one effect with its
 //!   time, its doubts and the answer that it owes; `line` sends its requests.
+//! - `nodes` knows which nodes closed while binds waited.
 //! - `bind`, `claims` (with `special`, the claims for extended resources), `evict`, `owner`,
 //!   `tolerate`, `volumes` are the protocols, one file each.
 //!
@@ -44,6 +45,7 @@ mod deactivate;
 mod evict;
 mod flight;
 mod line;
+mod nodes;
 mod owner;
 mod queue;
 mod special;
@@ -55,7 +57,9 @@ mod volumes;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::model::input::Input;
 use capstan_core::plan::{Action, Effect, EffectId, EffectResult};
+use capstan_core::time::Time;
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -161,6 +165,13 @@ impl Executor {
     pub fn dispatch(&self, effects: Vec<Effect>) {
         let flights = effects.into_iter().map(|effect| Flight::new(&self.shared, effect));
         self.shared.take_on(flights.collect());
+    }
+
+    /// What the engine is told at this time: binds that were decided before their node was deleted
+    /// or cordoned, and were not sent yet, are refused.
+    pub fn learns(&self, now: Time, fact: &Input) {
+        let under_way = *self.shared.owed.borrow() > 0;
+        self.shared.nodes.learn(now, fact, under_way);
     }
 
     /// Whether as many effects are under way as may be, and a bind waits: one that was dispatched

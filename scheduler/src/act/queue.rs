@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::flight::{self, Flight};
+use super::nodes::Nodes;
 use super::{Answers, Limits, Means};
 use crate::client::bucket::Bucket;
 use crate::clock::Clock;
@@ -49,6 +50,8 @@ pub(super) struct Shared {
     pub(super) answers: Answers,
     pub(super) clock: Clock,
     pub(super) limits: Limits,
+    /// Where nothing is bound any more that waits.
+    pub(super) nodes: Nodes,
     runtime: Handle,
     queue: Mutex<Queue>,
     /// Effects without an answer.
@@ -134,6 +137,7 @@ impl Shared {
             answers,
             clock,
             limits,
+            nodes: Nodes::default(),
             runtime,
             queue: Mutex::default(),
             owed: watch::channel(0).0,

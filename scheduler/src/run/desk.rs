@@ -316,6 +316,7 @@ impl Desk {
             if let Input::NodeGone(node) = input {
                 tracing::info!(%node, "a node is gone");
             }
+            self.tools.executor.learns(now, input);
         }
         let ours = |(kind, named)| match kind {
             Kind::Queueing(of, Group::Capstan) => Some((of, named)),

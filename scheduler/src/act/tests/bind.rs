@@ -1,6 +1,7 @@
 //! Every answer that a bind can meet.
 
 use super::*;
+use capstan_core::model::input::{CapacityType, Input, NodeFacts};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -167,4 +168,64 @@ async fn what_fails_for_all_of_its_time_is_refused_when_it_was_read_back() {
     assert_eq!(words(&result), ("refused", "not done in time: a fault (500)"));
     let took = start.elapsed().as_secs();
     assert!((60..=65).contains(&took), "{took}");
+}
+
+fn node(unschedulable: bool) -> Input {
+    let facts = NodeFacts {
+        name: "n1".into(),
+        labels: Default::default(),
+        taints: Vec::new(),
+        unschedulable,
+        allocatable: Default::default(),
+        features: Vec::new(),
+        images: Default::default(),
+        capacity_type: CapacityType::Unknown,
+        price: None,
+    };
+    Input::Node(facts.into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_that_waited_until_its_node_closed_is_not_sent() {
+    let gone = (Input::NodeGone("n1".into()), "node n1 is gone");
+    for (fact, says) in [gone, (node(true), "node n1 is cordoned")] {
+        let server = Server::with(&[pod("p"), pod("q")]);
+        let bench = Bench::alone(&server);
+        bench.executor.dispatch(vec![effect(1, bind("p"))]);
+        bench.executor.learns(Time(1), &fact);
+        // That it is still so is no news.
+        let later = Effect { decided: Time(1), ..effect(2, bind("q")) };
+        bench.executor.dispatch(vec![later]);
+        bench.executor.learns(Time(2), &fact);
+        let mut answers = bench.answers().await;
+        answers.sort_by_key(|answer| answer.effect);
+        assert_eq!(words(&answers[0].result), ("refused", says));
+        assert_eq!(answers[1].result, EffectResult::Done, "who decided it knew");
+        assert_eq!(server.log(), ["POST binding"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_open_again_is_bound_to() {
+    let server = Server::with(&[pod("p")]);
+    let bench = Bench::alone(&server);
+    bench.executor.dispatch(vec![effect(1, bind("p"))]);
+    bench.executor.learns(Time(1), &node(true));
+    bench.executor.learns(Time(2), &node(false));
+    assert_eq!(bench.answers().await[0].result, EffectResult::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bind_in_doubt_is_read_back_though_its_node_closed_and_not_sent_again() {
+    for (fault, done) in [(Fault::LostAfter, true), (Fault::LostBefore, false)] {
+        let server = Server::with(&[pod("p")]).faults(&[fault]);
+        let bench = Bench::alone(&server);
+        bench.executor.dispatch(vec![effect(1, bind("p"))]);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        bench.executor.learns(Time(1), &Input::NodeGone("n1".into()));
+        let result = bench.answers().await[0].result.clone();
+        assert_eq!(result == EffectResult::Done, done, "{result:?}");
+        let posts = server.log().iter().filter(|request| request.starts_with("POST")).count();
+        assert_eq!(posts, 1);
+    }
 }
