@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::devices::PodClaimDraft;
 use super::directory::Owner;
 use super::facts::Facts;
+use super::job::is_older;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, PodDraft};
 use super::ranges::Contents;
@@ -278,12 +279,7 @@ impl GangDraft {
     /// How often it was suspended before the run of a pod: see
     /// [`super::job::JobDraft::incarnation_of`].
     pub fn incarnation_of(&self, terminating: bool, created: Option<Time>) -> u32 {
-        let admitted = self.admitted.as_ref().and_then(|note| note.admitted_at);
-        let older = match (created, admitted) {
-            (Some(created), Some(admitted)) => created < admitted,
-            _ => false,
-        };
-        if self.says.suspended || (terminating && older) {
+        if self.says.suspended || (terminating && is_older(created, self.admitted.as_ref())) {
             return self.incarnation.saturating_sub(1);
         }
         self.incarnation

@@ -269,16 +269,19 @@ impl JobDraft {
     /// What exists while the Job is suspended is of the run that ended; so is what is still
     /// being deleted and older than the run that was admitted last.
     pub fn incarnation_of(&self, terminating: bool, created: Option<Time>) -> u32 {
-        let admitted = self.admitted.as_ref().and_then(|note| note.admitted_at);
-        let older = match (created, admitted) {
-            (Some(created), Some(admitted)) => created < admitted,
-            _ => false,
-        };
-        if self.suspended || (terminating && older) {
+        if self.suspended || (terminating && is_older(created, self.admitted.as_ref())) {
             return self.incarnation.saturating_sub(1);
         }
         self.incarnation
     }
+}
+
+/// Whether a pod was made before its owner was admitted last. The API gives creation times in whole
+/// seconds, rounded down: who was made in the second of the admission was most likely made for it.
+pub(super) fn is_older(created: Option<Time>, admitted: Option<&BindingNote>) -> bool {
+    let admitted = admitted.and_then(|note| note.admitted_at);
+    let (Some(created), Some(admitted)) = (created, admitted) else { return false };
+    created.0 < admitted.0 - admitted.0.rem_euclid(1_000)
 }
 
 #[cfg(test)]
@@ -388,6 +391,13 @@ mod tests {
         assert_eq!(job.incarnation_of(true, Some(Time(8_000))), 1);
         assert_eq!(job.incarnation_of(false, Some(Time(8_000))), 2);
         assert_eq!(job.incarnation_of(true, Some(Time(9_000))), 2);
+        let marks = json!({
+            "capstan.sh/suspended": "2",
+            "capstan.sh/admitted": r#"{"admittedAt":"1970-01-01T00:00:09.700Z"}"#,
+        });
+        let job = read(json!({}), json!({}), marks);
+        assert_eq!(job.incarnation_of(true, Some(Time(8_000))), 1);
+        assert_eq!(job.incarnation_of(true, Some(Time(9_000))), 2, "it may be of 9.8 s");
     }
 
     #[test]
