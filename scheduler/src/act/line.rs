@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
                 progress.doubt = before;
                 Err(Stop::again(why))
             }
-            Fate::Answered(reply) if reply.code >= 500 || reply.code == 408 => {
+            Fate::Answered(reply) if reply.is_in_doubt() => {
                 if reply.is_failure() {
                     progress.failed = Some(reply.says());
                 } else {

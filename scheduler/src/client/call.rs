@@ -42,6 +42,7 @@ pub enum Fate {
 #[serde(rename_all = "camelCase", default)]
 struct Said {
     message: String,
+    reason: String,
     details: Option<Details>,
 }
 
@@ -51,21 +52,43 @@ struct Details {
     retry_after_seconds: u64,
 }
 
+impl Said {
+    /// Whether it is what clients of the store say, which has no reason of its own.
+    fn is_of_store(&self) -> bool {
+        let words = ["etcdserver", "rpc error", "deadline exceeded"];
+        words.iter().any(|word| self.message.contains(word))
+    }
+}
+
 impl Reply {
     /// Whether it was done.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
+    /// Whether it leaves open if a write was carried out, or will be: what failed within the server
+    /// or before it. A bind that its store did not answer is called a conflict.
+    pub fn is_in_doubt(&self) -> bool {
+        self.code >= 500 || self.code == 408 || self.code == 409 && self.said().is_of_store()
+    }
+
     /// Whether it is the API server's own word that it failed: it is done with it, and a reading
-    /// shows whether it was carried out. What its store did not answer in time may be later.
+    /// shows whether it was carried out. What its store did not answer in time may be later; that
+    /// is told by words alone where there is no reason.
     pub fn is_failure(&self) -> bool {
-        let said = serde_json::from_slice::<Said>(&self.body).map(|said| said.message);
-        let text = said.unwrap_or_default();
-        let by_webhook = text.contains("failed calling webhook");
-        let of_store = ["etcdserver", "rpc error", "deadline exceeded"];
-        let late = of_store.iter().any(|word| text.contains(word));
-        self.code == 500 && !text.is_empty() && (by_webhook || !late)
+        let said = self.said();
+        self.code == 500
+            && match &*said.reason {
+                // An admission webhook that is not there, keys that cannot be had.
+                "InternalError" => true,
+                "" => !said.message.is_empty() && !said.is_of_store(),
+                // `ServerTimeout` is of the store.
+                _ => false,
+            }
+    }
+
+    fn said(&self) -> Said {
+        serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
     /// The object in it.
@@ -171,22 +194,41 @@ mod tests {
         port
     }
 
+    fn reply(code: u16, reason: &str, message: &str) -> Reply {
+        let body = serde_json::json!({ "reason": reason, "message": message });
+        Reply { code, retry_after: None, body: body.to_string().into_bytes() }
+    }
+
+    #[test]
+    fn a_conflict_that_the_store_did_not_answer_leaves_a_bind_in_doubt() {
+        let of = |why: &str| {
+            let text = format!("Operation cannot be fulfilled on pods/binding \"p\": {why}");
+            reply(409, "Conflict", &text).is_in_doubt()
+        };
+        assert!(of("etcdserver: request timed out"));
+        assert!(!of("pod p is already assigned to node \"n\""));
+        assert!(reply(503, "", "").is_in_doubt() && reply(408, "", "").is_in_doubt());
+        assert!(!reply(404, "NotFound", "etcdserver: not found").is_in_doubt());
+    }
+
     #[test]
     fn what_failed_is_told_from_what_may_be_done_later() {
         let webhook = "Internal error occurred: failed calling webhook \"vjob.kb.io\": failed to \
             call webhook: Post \"https://a.b.svc\": context deadline exceeded";
-        for (code, says, failure) in [
-            (500, webhook, true),
-            (500, "a fault", true),
-            (500, "", false),
-            (500, "etcdserver: request timed out", false),
-            (500, "rpc error: code = Unavailable desc = error reading from server: EOF", false),
-            (500, "context deadline exceeded", false),
-            (503, webhook, false),
-            (403, webhook, false),
+        let later = "The update operation against pods could not be completed at this time, please \
+            try again.";
+        for (code, reason, says, failure) in [
+            (500, "InternalError", webhook, true),
+            (500, "", "a fault", true),
+            (500, "", "", false),
+            (500, "ServerTimeout", later, false),
+            (500, "", "etcdserver: request timed out", false),
+            (500, "", "rpc error: code = Unavailable desc = error reading from server: EOF", false),
+            (500, "", "context deadline exceeded", false),
+            (503, "ServiceUnavailable", webhook, false),
+            (403, "Forbidden", webhook, false),
         ] {
-            let body = serde_json::to_vec(&serde_json::json!({ "message": says })).expect("JSON");
-            let reply = Reply { code, retry_after: None, body };
+            let reply = reply(code, reason, says);
             assert_eq!(reply.is_failure(), failure, "{code} {says}");
         }
         let of_others = Reply { code: 500, retry_after: None, body: b"<html>".to_vec() };
