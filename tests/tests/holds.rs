@@ -76,6 +76,22 @@ fn a_stop_that_is_refused_is_tried_again_and_not_at_once() {
 }
 
 #[test]
+fn a_late_refusal_of_one_stop_is_none_of_the_next() {
+    let mut engine = running();
+    let first = engine.step(NOW, vec![deactivated()]);
+    let refused = || EffectResult::Refused(text("a webhook says no"));
+    let all = stops(&first);
+    engine.step(after(1), vec![answer(all[0].0, refused())]);
+    let second = engine.step(NOW.plus(AGAIN), Vec::new());
+    assert_eq!(stops(&second).len(), 2);
+    engine.step(NOW.plus(AGAIN), vec![answer(all[1].0, refused())]);
+    assert_eq!(view(&engine, "g").state, State::Evicting, "the second is under way");
+    engine.step(NOW.plus(AGAIN), vec![answer(stops(&second)[0].0, refused())]);
+    assert_eq!(view(&engine, "g").state, State::Running);
+    engine.recount();
+}
+
+#[test]
 fn a_stop_that_came_about_puts_off_no_other() {
     let mut engine = running();
     let members = members();

@@ -125,7 +125,9 @@ impl Engine {
             (InFlight::Resume(workload, _), _) => {
                 self.unresume(now, workload, describe(&result), changes);
             }
-            (InFlight::Stop(workload), _) => self.stop_answered(now, workload, &result, changes),
+            (InFlight::Stop(workload), _) => {
+                self.stop_answered(now, (workload, effect), &result, changes);
+            }
         }
         None
     }

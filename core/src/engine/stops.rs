@@ -7,11 +7,13 @@
 //! Wanted: whoever counted on it gives the claim up and waits, longer each time, as after a bind
 //! that was refused, with the API's words as the reason; of those that would do, others are stopped
 //! before it for a while (`victims::order`). A stop counts (for metrics, events, and how often work
-//! was stopped) once it came about: the API answers that, or shows it. A pod is marked before it
-//! is deleted, so its mark may be seen after the refusal, until it is taken off again: by then
-//! marks mean nothing. Where what an engine before this one marked loses its mark and stays, claims
-//! that name it are given up, too. Who was to leave its gang by itself is a member again once facts
-//! name that gang for it: until then, and where it bears the mark, it goes on as a pod of its own.
+//! was stopped) once it came about: the API answers that, or shows it. Where the stop of one member
+//! is refused and the gang is to be stopped once more, late answers for the others, which are of
+//! the first stop, say nothing of the second. A pod is marked before it is deleted, so its mark may
+//! be seen after the refusal, until it is taken off again: by then marks mean nothing. Where what
+//! an engine before this one marked loses its mark and stays, claims that name it are given up,
+//! too. Who was to leave its gang by itself is a member again once facts name that gang for it:
+//! until then, and where it bears the mark, it goes on as a pod of its own.
 //!
 //! Restart: refusals and pauses are forgotten. A mark that stayed behind is taken for a stop that
 //! was begun, which is asked for once more ([`super::evictions`]).
@@ -26,7 +28,7 @@ use crate::explain::milestone::{Stop, Whose};
 use crate::model::apply::Changes;
 use crate::model::ids::WorkloadIdx;
 use crate::model::input::Text;
-use crate::plan::{EffectResult, Preemption, State};
+use crate::plan::{EffectId, EffectResult, Preemption, State};
 use crate::time::Time;
 
 /// Stops that are not answered yet.
@@ -56,6 +58,7 @@ impl Stops {
 impl Engine {
     /// The stop of a workload is about to be asked for.
     pub(crate) fn ask_to_stop(&mut self, now: Time, workload: WorkloadIdx, stop: &Preemption) {
+        self.state.workloads[workload].stop_from = Some(EffectId(self.next_effect));
         let told = self.stop_to_tell(workload, stop);
         let name = &self.state.workloads[workload].full_name;
         let turn = stop.for_another().then(|| name.clone());
@@ -75,14 +78,19 @@ impl Engine {
         }
     }
 
-    /// The API answered a stop.
+    /// The API answered a stop, or the stop of one member.
     pub(super) fn stop_answered(
         &mut self,
         now: Time,
-        workload: WorkloadIdx,
+        (workload, effect): (WorkloadIdx, EffectId),
         result: &EffectResult,
         changes: &mut Changes,
     ) {
+        changes.dirty.insert(workload);
+        // One that was refused for another member, and asked for again, has answers of its own.
+        if self.state.workloads[workload].stop_from.is_some_and(|from| effect < from) {
+            return;
+        }
         match result {
             EffectResult::Done | EffectResult::Gone => {
                 self.stop_came_about(workload);
@@ -105,7 +113,6 @@ impl Engine {
             EffectResult::Conflict(_) => _ = self.stays(now, workload, changes),
             EffectResult::TimedOut => {}
         }
-        changes.dirty.insert(workload);
     }
 
     /// It was not stopped: what was noted of that is taken back, and who counted on it decides

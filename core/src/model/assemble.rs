@@ -60,6 +60,7 @@ impl ClusterState {
             evicting: None,
             stop_asked: false,
             stop_refused: None,
+            stop_from: None,
             owner_effect: None,
             kept_until: None,
             late: false,

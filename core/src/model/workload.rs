@@ -84,6 +84,9 @@ pub struct Workload {
     /// When the last stop that this engine asked for was refused: marks on its pods, which are of
     /// that, mean nothing.
     pub stop_refused: Option<Time>,
+    /// The first effect of the last stop that this engine asked for: answers to those before it are
+    /// of other stops.
+    pub stop_from: Option<EffectId>,
     /// The owner's suspend or resume in flight.
     pub owner_effect: Option<EffectId>,
     /// Its owner was resumed: places are kept until then for pods that do not exist yet.
