@@ -166,11 +166,7 @@ impl Elector {
             if self.free_at.is_some_and(|at| now < at) {
                 return Ok(None);
             }
-            let fresh = Lease {
-                metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..<_>::default() },
-                spec: None,
-            };
-            return Ok(self.write(self.ours(&fresh), true).await?.then_some(Duration::ZERO));
+            return Ok(self.make().await?.then_some(Duration::ZERO));
         };
         let same = |(lease, _): &&(Lease, Instant)| {
             lease.metadata.resource_version == found.metadata.resource_version
@@ -193,6 +189,15 @@ impl Elector {
             return Ok(None);
         }
         Ok(self.write(wanted, false).await?.then_some(idle))
+    }
+
+    /// Makes the Lease, which is not there, as ours; `false`: somebody else was first.
+    async fn make(&mut self) -> kube::Result<bool> {
+        let fresh = Lease {
+            metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..<_>::default() },
+            spec: None,
+        };
+        self.write(self.ours(&fresh), true).await
     }
 
     /// Writes the Lease as ours; `false`: somebody else was first.
@@ -238,17 +243,25 @@ impl Elector {
     }
 
     /// One renewal. A conflict may come from a write of our own whose answer was lost, or from
-    /// somebody who edits metadata: the Lease is read again, and its holder decides.
+    /// somebody who edits metadata: the Lease is read again, and its holder decides. One that was
+    /// deleted is made anew: who saw us hold it waits for our time to be over, and of two who make
+    /// it one is first.
     async fn renew(&mut self) -> Result<(), Lost> {
         let known = self.seen.as_ref().map(|(lease, _)| self.ours(lease));
-        if let Some(lease) = known
-            && self.write(lease, false).await?
-        {
-            return Ok(());
+        if let Some(lease) = known {
+            match self.write(lease, false).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) if client::is_gone(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let found = self.api.get_opt_by_code(&self.settings.name).await?;
         let Some(found) = found else {
-            return Err(Lost::Deposed("the lease was deleted".to_owned()));
+            return match self.make().await? {
+                true => Ok(()),
+                false => Err(Lost::Failed("somebody else makes the lease anew".to_owned())),
+            };
         };
         match holder(&found) {
             Some(holder) if holder == self.settings.identity => {}

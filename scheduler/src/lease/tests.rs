@@ -407,15 +407,17 @@ async fn whoever_takes_the_lease_deposes_the_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_answers_and_edits_by_others_depose_nobody() {
+async fn lost_answers_edits_and_deletions_by_others_depose_nobody() {
     let server = Server::default();
     let first = Replica::start(&server, "first");
     seconds(1).await;
     server.faults(&[Fault::LostAfter, Fault::LostBefore, Fault::Instead(500)]);
     for second in 0..120 {
         seconds(1).await;
-        if second % 7 == 0 {
-            server.edit(|lease| lease["metadata"]["labels"]["by"] = json!(second.to_string()));
+        match second {
+            60 => server.0.lock().lease = None,
+            _ if second % 7 > 0 => {}
+            _ => server.edit(|it| it["metadata"]["labels"]["by"] = json!(second.to_string())),
         }
         assert!(first.leads(), "{second}: {:?}", first.last());
     }
