@@ -27,8 +27,8 @@ const ROWS_OF_STATE: usize = 20;
 const ROWS_OF_TABLE: usize = 40;
 
 /// What times at which waiting work is to start take for granted.
-pub(super) const STARTS_ASSUME: &str = "Starts hold if what runs ends as declared, or when such work did \
-                             before (capstan explain says who).";
+pub(super) const STARTS_ASSUME: &str =
+    "Start times assume that work ends as declared, or as such work did before.";
 
 /// How much a medium has room for.
 #[derive(Clone, Copy, Debug)]
