@@ -117,6 +117,8 @@ struct Line {
     groups: Vec<Group>,
     known: Interner<GroupKey>,
     heads: PriorityQueue<usize, HeadKey, FixedHasher>,
+    /// It stands among those with something to look at.
+    active: bool,
 }
 
 /// Waiting work of all queues; `None` is the implicit queue of work without one.
@@ -201,8 +203,8 @@ impl Waiting {
         line.groups[group].parked.take_if(|parked| at < parked.at);
         line.groups[group].add(key.clone(), (index, runs));
         line.refresh(group);
+        line.note_active(queue, &mut self.active);
         self.filed.insert(index, (queue, group, key));
-        self.note_active(queue);
     }
 
     /// Takes a workload out.
@@ -211,7 +213,7 @@ impl Waiting {
         let line = self.lines.get_mut(&queue).expect("filed under a line");
         line.groups[group].take(key);
         line.refresh(group);
-        self.note_active(queue);
+        line.note_active(queue, &mut self.active);
     }
 
     /// Queues with something to look at, the implicit one not among them.
@@ -282,7 +284,7 @@ impl Waiting {
         line.groups[group].parked = Some(Parked { wake, why, at, others, turn });
         line.groups[group].invited = false;
         line.refresh(group);
-        self.note_active(queue);
+        line.note_active(queue, &mut self.active);
     }
 
     /// Wakes parked groups of the queues that match.
@@ -309,8 +311,7 @@ impl Waiting {
     /// Wakes parked groups with members of such shapes, if they wait for room.
     pub fn wake_shapes(&mut self, concerned: impl Fn(ShapeIdx) -> bool) {
         self.woken = true;
-        for queue in self.lines.keys().copied().collect::<Vec<_>>() {
-            let line = self.lines.get_mut(&queue).expect("just listed");
+        for (queue, line) in &mut self.lines {
             let of = |key: &GroupKey| key.sets.iter().any(|(shape, _)| concerned(*shape));
             let known = line.known.iter().filter(|(key, _)| of(key));
             let groups: Vec<usize> = known.map(|(_, group)| group as usize).collect();
@@ -319,7 +320,7 @@ impl Waiting {
                     self.in_turn.stir(Stir::Surely);
                 }
             }
-            self.note_active(queue);
+            line.note_active(*queue, &mut self.active);
         }
     }
 
@@ -346,10 +347,8 @@ impl Waiting {
         groups: impl Fn(Wake) -> bool,
         stir: Stir,
     ) -> bool {
-        let lines: Vec<Option<QueueIdx>> = self.lines.keys().copied().collect();
         let mut any = false;
-        for queue in lines.into_iter().filter(|queue| queues(*queue)) {
-            let line = self.lines.get_mut(&queue).expect("just listed");
+        for (queue, line) in self.lines.iter_mut().filter(|(queue, _)| queues(**queue)) {
             for group in 0..line.groups.len() {
                 match line.wake_group(group, &groups) {
                     Some(true) => self.in_turn.stir(stir),
@@ -357,7 +356,7 @@ impl Waiting {
                     None => {}
                 }
             }
-            self.note_active(queue);
+            line.note_active(*queue, &mut self.active);
         }
         any
     }
@@ -429,21 +428,6 @@ impl Waiting {
         groups.filter(whole).take(most).map(all).collect()
     }
 
-    /// The first `most` workloads of a queue, in the order in which they are looked at, be they
-    /// parked or not.
-    pub fn in_order(&self, queue: Option<QueueIdx>, most: usize) -> Vec<WorkloadIdx> {
-        let Some(line) = self.lines.get(&queue) else { return Vec::new() };
-        let ranks = queue.and_then(|queue| self.ranks.get(&queue));
-        let firsts = line.groups.iter().flat_map(|group| {
-            let rank = ranks.map_or(0, |ranks| group.rank(ranks));
-            let members = group.members.iter().take(most);
-            members.map(move |(key, (workload, _))| (rank, key, *workload))
-        });
-        let mut firsts: Vec<_> = firsts.collect();
-        firsts.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-        firsts.into_iter().take(most).map(|(.., workload)| workload).collect()
-    }
-
     /// For each queue the first of every group, parked or not, in no order.
     pub fn firsts(&self) -> impl Iterator<Item = (QueueIdx, Vec<WorkloadIdx>)> + '_ {
         self.lines.iter().filter_map(|(queue, line)| {
@@ -501,13 +485,8 @@ impl Waiting {
                 assert_eq!(line.heads.get_priority(&at), key, "head of group {at}");
             }
         }
-    }
-
-    fn note_active(&mut self, queue: Option<QueueIdx>) {
-        match self.lines.get(&queue).is_some_and(|line| !line.heads.is_empty()) {
-            true => self.active.insert(queue),
-            false => self.active.remove(&queue),
-        };
+        let heads = self.lines.iter().filter(|(_, line)| !line.heads.is_empty());
+        assert!(self.active.iter().eq(heads.map(|(queue, _)| queue)), "lines with heads");
     }
 }
 
@@ -588,11 +567,25 @@ impl Line {
         if entry.members.is_empty() {
             (entry.parked, entry.invited) = (None, false);
         }
-        let head = entry.head().map(|(Reverse(key), workload)| (key.clone(), workload));
-        entry.first = head.as_ref().map(|(_, workload)| *workload);
-        match head {
-            Some((key, _)) => _ = self.heads.push(group, key),
+        let first = entry.head().map(|(_, workload)| workload);
+        // Who is first still stands where it did: to stand elsewhere it is taken out and added.
+        if std::mem::replace(&mut entry.first, first) == first {
+            return;
+        }
+        match self.groups[group].head().map(|(Reverse(key), _)| key.clone()) {
+            Some(key) => _ = self.heads.push(group, key),
             None => _ = self.heads.remove(&group),
+        }
+    }
+
+    /// Keeps its queue among those with something to look at, or not.
+    fn note_active(&mut self, queue: Option<QueueIdx>, active: &mut BTreeSet<Option<QueueIdx>>) {
+        let any = !self.heads.is_empty();
+        if std::mem::replace(&mut self.active, any) != any {
+            match any {
+                true => active.insert(queue),
+                false => active.remove(&queue),
+            };
         }
     }
 }

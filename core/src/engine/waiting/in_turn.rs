@@ -90,6 +90,21 @@ impl Waiting {
         first.map(|(.., workload)| workload)
     }
 
+    /// The first `most` workloads of a queue, in the order in which they are looked at, be they
+    /// parked or not.
+    pub fn in_order(&self, queue: Option<QueueIdx>, most: usize) -> Vec<WorkloadIdx> {
+        let Some(line) = self.lines.get(&queue) else { return Vec::new() };
+        let ranks = queue.and_then(|queue| self.ranks.get(&queue));
+        let firsts = line.groups.iter().flat_map(|group| {
+            let rank = ranks.map_or(0, |ranks| group.rank(ranks));
+            let members = group.members.iter().take(most);
+            members.map(move |(key, (workload, _))| (rank, key, *workload))
+        });
+        let mut firsts: Vec<_> = firsts.collect();
+        firsts.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        firsts.into_iter().take(most).map(|(.., workload)| workload).collect()
+    }
+
     /// Whether anybody stands in line.
     pub fn anybody_in_line(&self) -> bool {
         !self.in_turn.line.is_empty()
@@ -125,7 +140,7 @@ impl Waiting {
             }
             (entry.parked, entry.invited) = (None, true);
             line.refresh(group);
-            self.note_active(queue);
+            line.note_active(queue, &mut self.active);
             invited += 1;
         }
         invited
