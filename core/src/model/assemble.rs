@@ -472,9 +472,11 @@ impl ClusterState {
 
     /// Whether a workload has nothing left; then it is removed.
     fn drop_if_empty(&mut self, workload: WorkloadIdx, changes: &mut Changes) -> bool {
-        let done =
-            self.owner_of(workload).is_some_and(|owner| owner.ours && owner.finished.is_some());
-        if done || !self.workloads[workload].members.is_empty() {
+        if !self.workloads[workload].members.is_empty() {
+            return false;
+        }
+        let done = |owner: &Arc<OwnerFacts>| owner.ours && owner.finished.is_some();
+        if self.owner_of(workload).is_some_and(done) {
             return false;
         }
         self.recount_claims_on(workload);

@@ -71,9 +71,10 @@ impl ClusterState {
     /// Remembers with how many members a gang that says a number is whole, if it is.
     pub(super) fn note_began(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
-        let says = self.says_how_many(workload);
-        let knows = says && !self.hides_how_many(workload);
-        if entry.state != State::Running || !knows || !self.may_grow(workload) {
+        if entry.state != State::Running || !self.may_grow(workload) {
+            return;
+        }
+        if !self.says_how_many(workload) || self.hides_how_many(workload) {
             return;
         }
         let done = self.done_of(workload);
@@ -133,9 +134,9 @@ impl ClusterState {
         let entry = &self.workloads[workload];
         let charged = entry.assignment.as_ref().is_some_and(|held| held.queue.is_some());
         let queued = charged || matches!(entry.queue, QueueRef::Queue(_));
-        let queues = queued && self.owner_of(workload).is_some();
+        let queues = || queued && self.owner_of(workload).is_some();
         let gang = !matches!(entry.id.key, GangKey::Pod(_));
-        gang && !queues && self.placed(workload).any(|pod| !self.pods[pod].kept())
+        gang && self.placed(workload).any(|pod| !self.pods[pod].kept()) && !queues()
     }
 
     /// Whether all who have places in a gang that says its number are being deleted: who joins them

@@ -22,6 +22,25 @@ use crate::model::state::ClusterState;
 use crate::model::workload::Run;
 use crate::plan::State;
 
+/// What members show.
+#[derive(Default)]
+struct Seen {
+    /// How many can still be part of their gang.
+    active: u32,
+    /// How many have a place.
+    placed: u32,
+    /// How many of those places are kept for pods that are still to be made.
+    kept: u32,
+    /// Some are being bound.
+    flying: bool,
+    /// Some that exist wait for a place.
+    waits: bool,
+    /// How many have started and not ended.
+    started: u32,
+    /// How many of those are ready.
+    ready: u32,
+}
+
 impl ClusterState {
     /// Derives the state of one workload again after the engine changed what it holds.
     pub fn keep_state(&mut self, workload: WorkloadIdx) {
@@ -32,23 +51,21 @@ impl ClusterState {
     /// State from facts, unless the engine is in the middle of something.
     pub(super) fn derive_state(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
-        let pods = || entry.members.iter().map(|pod| &self.pods[*pod]);
-        let active = pods().filter(|pod| pod.counts()).count() as u32;
-        let placed = pods().filter(|pod| pod.place.is_some()).count() as u32;
-        let flying = pods().any(|pod| matches!(pod.binding, Binding::InFlight(_)));
+        let Seen { active, placed, kept, flying, waits, started, ready } = self.seen(workload);
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let marked = self.eviction_of(workload);
-        let (exist, gated) = self.there(workload);
-        let (started, ready) = self.running(workload);
-        let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
         let was = entry.state;
         let need = entry.min_member;
-        let kept = pods().filter(|pod| pod.kept() && pod.place.is_some()).count() as u32;
         // What comes late is waited for by nobody who looks whether the others run.
         let (kept, later) = if entry.late { (false, kept) } else { (kept > 0, 0) };
-        let over = self.too_many_told(workload).filter(|_| placed >= need);
+        let over = if placed >= need { self.too_many_told(workload) } else { None };
         let in_part = placed > 0 && placed < need;
-        let lacks = in_part && !flying && !waits && self.members_lacking(workload) > 0;
+        let lacking = if in_part { self.members_lacking(workload) } else { 0 };
+        let lacks = in_part && !flying && !waits && lacking > 0;
+        let gathers = || {
+            let (exist, gated) = self.there(workload);
+            exist - gated < need || self.lacking_role(workload).is_some()
+        };
         let state = match () {
             () if finished || active == 0 => State::Finished,
             () if marked && placed > 0 => State::Evicting,
@@ -57,15 +74,15 @@ impl ClusterState {
             () if placed > 0 && (flying || in_part || kept) => State::Binding,
             () if placed > 0 => State::Running,
             () if was == State::Reserved => State::Reserved,
-            () if exist - gated < need || self.lacking_role(workload).is_some() => State::Gathering,
+            () if gathers() => State::Gathering,
             () => State::Queued,
         };
         if placed == 0 {
             self.give_up_quota(workload, (marked, state == State::Finished));
         }
-        let whole = need.min(placed.saturating_add(self.members_lacking(workload)));
-        let whole = whole.saturating_sub(later);
+        let whole = need.min(placed.saturating_add(lacking)).saturating_sub(later);
         let gathers = (state == State::Gathering).then(|| self.gathering(workload));
+        let there = lacks.then(|| self.there(workload));
         let entry = &mut self.workloads[workload];
         // All have left: members that are made again are not on their way out. An owner's next run
         // is another workload.
@@ -93,6 +110,7 @@ impl ClusterState {
             State::Running | State::Finished => entry.reason = None,
             State::Binding if placed >= need => entry.reason = None,
             State::Binding if lacks => {
+                let (exist, gated) = there.unwrap_or_default();
                 let then = Some(Box::new(missing(exist, gated, need)));
                 entry.reason = Some(Reason::Incomplete { have: placed, need, then });
             }
@@ -105,10 +123,12 @@ impl ClusterState {
     /// member is active in the end, too; that is no end.
     pub(super) fn note_end(&mut self, workload: WorkloadIdx, was: State) {
         let entry = &self.workloads[workload];
-        let ends = entry.state == State::Finished && was != State::Finished;
+        if entry.state != State::Finished || was == State::Finished {
+            return;
+        }
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let stopped = was == State::Evicting && !finished;
-        if ends && !stopped && !self.goes_on(&entry.id.key) {
+        if !stopped && !self.goes_on(&entry.id.key) {
             self.turns.ended(&entry.full_name);
         }
     }
@@ -119,13 +139,20 @@ impl ClusterState {
         self.owners.get(uid).is_some_and(|owner| owner.finished.is_none())
     }
 
-    /// How many members have started and not ended, and how many of them are ready.
-    fn running(&self, workload: WorkloadIdx) -> (u32, u32) {
-        let members = self.workloads[workload].members.iter().map(|pod| self.pods[*pod].phase);
-        members.fold((0, 0), |(started, ready), phase| {
-            let is_ready = phase == PodPhase::Running;
-            (started + u32::from(phase.runs()), ready + u32::from(is_ready))
-        })
+    /// What the members of a workload show: one look at each.
+    fn seen(&self, workload: WorkloadIdx) -> Seen {
+        let mut seen = Seen::default();
+        for pod in self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]) {
+            let (placed, kept) = (pod.place.is_some(), pod.kept());
+            seen.active += u32::from(pod.counts());
+            seen.placed += u32::from(placed);
+            seen.kept += u32::from(placed && kept);
+            seen.flying |= matches!(pod.binding, Binding::InFlight(_));
+            seen.waits |= !kept && pod.needs_place();
+            seen.started += u32::from(pod.phase.runs());
+            seen.ready += u32::from(pod.phase == PodPhase::Running);
+        }
+        seen
     }
 
     /// A workload has no place any more. How long it held quota is counted, unless it was stopped:

@@ -143,6 +143,13 @@ impl ClusterState {
 
     /// What members that wait say of why their workload has to.
     fn held_by_members(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let says = |pod: &PodIdx| {
+            let gang = &self.pods[*pod].gang;
+            gang.unknown_owner.is_some() || gang.held.is_some()
+        };
+        if !self.workloads[workload].members.iter().any(says) {
+            return self.claim_of_too_many(workload);
+        }
         let waiting = || self.heard(workload).filter(|pod| pod.place.is_none());
         let unknown = waiting().filter_map(|pod| pod.gang.unknown_owner.as_ref()).min();
         if let Some(owner) = unknown {
@@ -190,6 +197,12 @@ impl ClusterState {
         found.map(|(claim, pods)| Reason::ClaimOfTooMany { claim: (*claim).clone(), pods: *pods })
     }
 
+    /// Whether all members of a workload together are no more than can use one claim.
+    fn is_within_claims(&self, workload: WorkloadIdx) -> bool {
+        let sets = self.workloads[workload].sets.iter();
+        sets.fold(0_u32, |all, set| all.saturating_add(set.count)) <= USERS_MAX
+    }
+
     /// How many members of a workload use each claim on devices that several may use.
     fn users_of_claims(&self, workload: WorkloadIdx) -> BTreeMap<&Text, u32> {
         let mut users: BTreeMap<&Text, u32> = BTreeMap::new();
@@ -214,6 +227,9 @@ impl ClusterState {
     /// Members that wait beyond as many as can use a claim at a time, in their order; those apart
     /// that are put `off` already. Other users of the claim than members are not looked at.
     pub(crate) fn beyond_claims(&self, workload: WorkloadIdx, off: &[PodIdx]) -> Vec<PodIdx> {
+        if self.is_within_claims(workload) {
+            return Vec::new();
+        }
         let mut users = self.users_of_claims(workload);
         if users.values().all(|users| *users <= USERS_MAX) {
             return Vec::new();
@@ -250,6 +266,9 @@ impl ClusterState {
     }
 
     fn beyond_told(&self, workload: WorkloadIdx) -> Option<Reason> {
+        if self.is_within_claims(workload) {
+            return None;
+        }
         let mut users = self.users_of_claims(workload).into_iter();
         let (claim, pods) = users.find(|(_, users)| *users > USERS_MAX)?;
         let waiting = self.beyond_claims(workload, &self.surplus(workload)).len() as u32;
@@ -457,7 +476,7 @@ impl ClusterState {
             return;
         }
         let namespace = entry.id.namespace.clone();
-        entry.full_name = format!("{namespace}/{name}").into();
+        entry.full_name = [&*namespace, "/", &*name].concat().into();
         let old = (namespace, std::mem::replace(&mut entry.name, name));
         if old.1.is_empty() {
             return;

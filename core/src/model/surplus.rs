@@ -95,6 +95,9 @@ impl ClusterState {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let ended = members.filter(|pod| pod.phase == PodPhase::Succeeded);
         let mut ended: Vec<&Pod> = ended.collect();
+        if ended.is_empty() {
+            return ended;
+        }
         let mut seen: BTreeMap<&Text, u32> = BTreeMap::new();
         for job in ended.iter().copied().filter_map(Pod::of_job) {
             *seen.entry(job).or_default() += 1;
