@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, Rank, Roles, Text,
+    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, Rank, Roles, Stays, Text,
 };
 use crate::model::late::least_with;
 use crate::model::lookup::Lookup;
@@ -25,6 +25,21 @@ use crate::time::Time;
 static MAIN: LazyLock<Text> = LazyLock::new(|| "main".into());
 /// What is not known yet.
 static NONE: LazyLock<Text> = LazyLock::new(|| "".into());
+
+/// What members say of their workload.
+#[derive(Default)]
+struct Heard<'a> {
+    /// How many they are.
+    count: u32,
+    /// Who was made first.
+    first: Option<&'a Pod>,
+    /// When that was.
+    created: Option<Time>,
+    /// Some may not preempt.
+    never_preempts: bool,
+    /// Why nobody stops them for others, as the first says that does.
+    stays: Option<Stays>,
+}
 
 impl ClusterState {
     /// Makes an empty workload; it is derived with the rest of its batch.
@@ -502,32 +517,19 @@ impl ClusterState {
     /// another queue than before.
     pub(super) fn derive_identity(&mut self, workload: WorkloadIdx) -> bool {
         let owner = self.owner_of(workload).cloned();
-        let entry = &self.workloads[workload];
-        let members = entry.members.iter().map(|pod| &self.pods[*pod]);
-        let active: Vec<&Pod> = self.heard(workload).collect();
-        let made = active.iter().copied().min_by(|one, other| one.made(other));
-        let first = made.or_else(|| members.clone().min_by(|one, other| one.made(other)));
+        let mut sets = std::mem::take(&mut self.workloads[workload].sets);
+        let heard = self.heard_of(workload, &mut sets);
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let first = heard.first.or_else(|| members.clone().min_by(|one, other| one.made(other)));
         let gangs = members.filter(|pod| pod.counts()).map(|pod| &pod.gang);
         let stated = gangs.clone().filter_map(|gang| gang.min_member).max();
         let total = gangs.filter_map(|gang| gang.total).max();
         // Those of others will never be members here: it is not they who are waited for.
         let total = total.filter(|_| !self.lacks_strangers(workload));
-        let existing = active.len() as u32;
-        let (stated, source) = match &owner {
-            Some(owner) => (Some(least_with(owner, total)), first.map(|pod| pod.gang.source)),
-            None => (stated.max(total), first.map(|pod| pod.gang.source)),
-        };
+        let least = |owner: &Arc<OwnerFacts>| Some(least_with(owner, total));
+        let stated = owner.as_ref().map_or(stated.max(total), least);
+        let source = first.map(|pod| pod.gang.source);
         let set_names = owner.as_ref().map(|owner| &owner.pod_sets);
-        let mut sets: Vec<PodSet> = Vec::new();
-        for pod in &active {
-            let ready = u32::from(pod.ready());
-            match sets.iter_mut().find(|set| set.shape == pod.shape) {
-                Some(set) => (set.count, set.ready) = (set.count + 1, set.ready + ready),
-                None => {
-                    sets.push(PodSet { name: MAIN.clone(), shape: pod.shape, count: 1, ready });
-                }
-            }
-        }
         let several = sets.len() > 1;
         for (at, set) in sets.iter_mut().enumerate() {
             let shape = &self.room.shape(set.shape).facts;
@@ -545,30 +547,53 @@ impl ClusterState {
         };
         let created = match &owner {
             Some(owner) => owner.created,
-            None => active.iter().map(|pod| pod.created).min().unwrap_or_default(),
+            None => heard.created.unwrap_or_default(),
         };
         let wishes = match (&owner, first) {
             (Some(owner), _) => owner.wishes.clone(),
             (None, Some(pod)) => pod.wishes.clone(),
             (None, None) => Arc::default(),
         };
-        let never = active.iter().any(|pod| pod.never_preempts)
-            || owner.as_ref().is_some_and(|owner| owner.never_preempts);
-        let stays = active.iter().find_map(|pod| pod.stays);
+        let never =
+            heard.never_preempts || owner.as_ref().is_some_and(|owner| owner.never_preempts);
+        let stays = heard.stays;
         let requeued = owner.as_ref().and_then(|owner| owner.requeued.clone());
         let counts_ended = owner.is_none() && stated.is_some();
         let done = if counts_ended { self.done(workload) } else { 0 };
-        let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);
-        let owner = owner.filter(|owner| owner.may_be_suspended());
-        let owner_uid = owner.map(|owner| owner.uid.clone());
+        let min = stated.map_or(heard.count, |stated| stated.saturating_sub(done)).max(1);
+        let owner = owner.filter(|owner| owner.may_be_suspended()).map(|owner| owner.uid.clone());
         let entry = &mut self.workloads[workload];
         let asks_anew = entry.wishes.queue != wishes.queue;
         entry.source = source.unwrap_or(GangSource::Job);
         (entry.sets, entry.uid, entry.created, entry.wishes) = (sets, uid, created, wishes);
         (entry.never_preempts, entry.stays) = (never, stays);
-        (entry.min_member, entry.owner) = (min, owner_uid);
+        (entry.min_member, entry.owner) = (min, owner);
         requeued.iter().for_each(|note| entry.requeue.adopt(note));
         asks_anew
+    }
+
+    /// What those members say of their workload that say what it is, in one look; their pod sets
+    /// stand in `sets` then, without names.
+    fn heard_of(&self, workload: WorkloadIdx, sets: &mut Vec<PodSet>) -> Heard<'_> {
+        sets.clear();
+        let mut heard = Heard::default();
+        for pod in self.heard(workload) {
+            heard.count += 1;
+            if heard.first.is_none_or(|first| pod.made(first).is_lt()) {
+                heard.first = Some(pod);
+            }
+            heard.created = Some(heard.created.map_or(pod.created, |at| at.min(pod.created)));
+            heard.never_preempts |= pod.never_preempts;
+            heard.stays = heard.stays.or(pod.stays);
+            let ready = u32::from(pod.ready());
+            match sets.iter_mut().find(|set| set.shape == pod.shape) {
+                Some(set) => (set.count, set.ready) = (set.count + 1, set.ready + ready),
+                None => {
+                    sets.push(PodSet { name: MAIN.clone(), shape: pod.shape, count: 1, ready });
+                }
+            }
+        }
+        heard
     }
 
     /// Members of this run of a gang that ended well: they need no place any more.
