@@ -189,7 +189,7 @@ impl Engine {
             return Redeemed::NeverFits;
         };
         // The configuration changed meanwhile, and flavors have to be chosen for more.
-        if claim.assignment.sets.iter().any(|set| !self.state.lacking(queue, set).is_empty()) {
+        if claim.assignment.sets.iter().any(|set| !self.state.is_whole(queue, set)) {
             return Redeemed::NeverFits;
         }
         // It is admitted now; when it was promised says nothing about when its pods must be there.

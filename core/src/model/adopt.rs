@@ -23,6 +23,9 @@ impl ClusterState {
     /// settled.
     pub(super) fn adopt_assignment(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
         self.uncharged.remove(&workload);
+        if self.holds_all_flavors(workload, changes) {
+            return;
+        }
         let settling: Vec<(PodIdx, NodeIdx)> = self.workloads[workload]
             .members
             .iter()
@@ -42,11 +45,6 @@ impl ClusterState {
                 shapes.push(shape);
             }
         }
-        let whole = |set: &SetAssignment| self.lacking(queue, set).is_empty();
-        let is_whole = |shape: &ShapeIdx, kept: &Assignment| kept.set(*shape).is_some_and(whole);
-        if kept.as_ref().is_some_and(|kept| shapes.iter().all(|shape| is_whole(shape, kept))) {
-            return;
-        }
         let mut sets = kept.as_ref().map_or_else(Vec::new, |kept| kept.sets.clone());
         for shape in shapes {
             let members: Vec<(PodIdx, NodeIdx)> = settling
@@ -57,7 +55,7 @@ impl ClusterState {
             let at = sets.iter().position(|set| set.shape == shape);
             let had = at.map(|at| sets.swap_remove(at).flavors).unwrap_or_default();
             let set = self.adopt_set(shape, &members, queue, had);
-            if !self.lacking(queue, &set).is_empty() {
+            if !self.is_whole(queue, &set) {
                 self.uncharged.insert(workload);
             }
             sets.push(set);
@@ -88,6 +86,26 @@ impl ClusterState {
         }
         self.workloads[workload].found_running |= known.is_none();
         self.set_assignment(workload, Some(Arc::new(assignment)));
+    }
+
+    /// Whether nothing is to be completed: members that are bound, or about to be settled, have all
+    /// flavors that they need from the queue that they are in, or there are none.
+    fn holds_all_flavors(&self, workload: WorkloadIdx, changes: &Changes) -> bool {
+        let entry = &self.workloads[workload];
+        let holds =
+            |pod: &PodIdx| self.pods[*pod].place.is_some() || changes.to_settle.contains_key(pod);
+        let mut shapes =
+            entry.members.iter().filter(|pod| holds(*pod)).map(|pod| self.pods[*pod].shape);
+        let queue = entry.cluster_queue;
+        let Some(kept) = entry.assignment.as_ref().filter(|known| known.queue == queue) else {
+            return shapes.next().is_none();
+        };
+        let mut last = None;
+        shapes.all(|shape| {
+            // Members of one shape mostly stand together.
+            let known = last.replace(shape) == Some(shape);
+            known || kept.set(shape).is_some_and(|set| self.is_whole(queue, set))
+        })
     }
 
     /// Adds to the flavors that a set had what its members show.
@@ -172,6 +190,18 @@ impl ClusterState {
         asked.retain(|resource| flavors.iter().all(|(known, _)| known != resource));
         let covering = |of: ResourceIdx| groups.iter().find(|group| group.covered.contains(&of));
         asked.into_iter().filter_map(|of| Some((of, covering(of)?))).collect()
+    }
+
+    /// Whether a set has a flavor for all that it counts and its queue covers.
+    pub fn is_whole(&self, queue: Option<QueueIdx>, set: &SetAssignment) -> bool {
+        let Some(queue) = queue else { return true };
+        let groups = &self.quota.queue(queue).groups;
+        let counted = self.room.counted(set.shape).entries().iter().map(|(resource, _)| *resource);
+        let mut asked = counted.chain(self.quota.money_group(queue).map(|_| USD));
+        asked.all(|of| {
+            set.flavors.iter().any(|(known, _)| *known == of)
+                || !groups.iter().any(|group| group.covered.contains(&of))
+        })
     }
 
     /// Resources that a set counts and its queue covers, and for which it has no flavor.
