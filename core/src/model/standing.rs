@@ -199,8 +199,7 @@ impl ClusterState {
 
     /// Whether all members of a workload together are no more than can use one claim.
     fn is_within_claims(&self, workload: WorkloadIdx) -> bool {
-        let sets = self.workloads[workload].sets.iter();
-        sets.fold(0_u32, |all, set| all.saturating_add(set.count)) <= USERS_MAX
+        self.workloads[workload].sets.iter().map(|set| set.count).sum::<u32>() <= USERS_MAX
     }
 
     /// How many members of a workload use each claim on devices that several may use.
@@ -508,16 +507,17 @@ impl ClusterState {
         let mut charge = Vec::with_capacity(flavors.len());
         for &(resource, flavor) in &flavors {
             let amount = counted.get(resource);
-            match resource {
-                USD if pays => charge.push((self.quota.intern_fr(flavor, USD), BY_NODE)),
-                resource if amount > 0 => {
-                    charge.push((self.quota.intern_fr(flavor, resource), amount));
-                }
-                _ => {}
-            }
+            let charged = match resource {
+                USD if pays => BY_NODE,
+                _ if amount > 0 => amount,
+                _ => continue,
+            };
+            charge.push((self.quota.intern_fr(flavor, resource), charged));
         }
-        let nodes_of: BTreeSet<FlavorIdx> = flavors.iter().map(|(_, flavor)| *flavor).collect();
-        SetAssignment { shape, flavors, nodes_of: nodes_of.into_iter().collect(), charge }
+        let mut nodes_of: Vec<FlavorIdx> = flavors.iter().map(|(_, flavor)| *flavor).collect();
+        nodes_of.sort_unstable();
+        nodes_of.dedup();
+        SetAssignment { shape, flavors, nodes_of, charge }
     }
 
     /// What is written on pods and owners of an admitted workload.
