@@ -212,7 +212,7 @@ impl Engine {
             }
         }
         let end = txn.checkpoint();
-        txn.count_no_claims();
+        txn.count_no_claims(queue);
         let fits_now = within_quota(&txn, claim);
         txn.rollback_to(end);
         if !fits_now {
@@ -518,7 +518,7 @@ fn quota_room(
     let then = left(txn);
     let start = txn.checkpoint();
     if now {
-        txn.count_no_claims();
+        txn.count_no_claims(queue);
     }
     let now = left(txn);
     txn.rollback_to(start);

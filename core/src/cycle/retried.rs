@@ -33,7 +33,8 @@ const TRIES_MAX: usize = 256;
 
 impl Engine {
     /// Who waits for victims and would start without, of each queue the first, or of work without
-    /// one; nobody whose queue has a `head` that stands before it.
+    /// one; nobody whose queue has a head that stands before it. `heads` stand in order of queues,
+    /// of each one.
     pub(super) fn fit_without_victims(
         &mut self,
         (heads, queued): (&[Head], bool),
@@ -47,7 +48,8 @@ impl Engine {
             let order = |workload| self.head_order(queue, workload);
             let before = |(of, head): &Head| *of == queue && order(*head) < order(workload);
             let has_turn = found.iter().any(|entry| entry.queue == queue);
-            if has_turn || heads.iter().any(before) {
+            let head = heads.get(heads.partition_point(|(of, _)| *of < queue));
+            if has_turn || head.is_some_and(before) {
                 continue;
             }
             if tries == TRIES_MAX {

@@ -122,7 +122,7 @@ impl Engine {
     pub(super) fn still_held(&mut self, entry: &Entry) -> Option<Reason> {
         let queue = entry.queue.filter(|_| !self.state.claims.is_empty())?;
         let mut txn = Txn::begin(&mut self.state);
-        txn.count_no_claims();
+        txn.count_no_claims(Some(queue));
         let quota = &txn.state().quota;
         let slot = quota.queue(queue);
         let node = slot.node.expect("only existing queues have heads");
@@ -168,7 +168,7 @@ impl Engine {
         let costs = places.costs(txn.state(), entry.workload);
         if !costs.is_empty() && !txn.state().claims.is_empty() {
             let placed = txn.checkpoint();
-            txn.count_no_claims();
+            txn.count_no_claims(entry.queue);
             let quota = &txn.state().quota;
             let node = entry.queue.and_then(|queue| quota.queue(queue).node);
             let over = |fr: FrIdx| node.is_some_and(|node| quota.tree.overdrawn(node, fr));

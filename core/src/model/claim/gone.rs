@@ -24,7 +24,7 @@ use capstan_topology::NodeIdx;
 
 use crate::model::claim::draw::{Drawn, Together};
 use crate::model::claim::{Amounts, keep_around};
-use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::vacancy::Holding;
@@ -64,10 +64,14 @@ impl ClusterState {
 }
 
 impl Txn<'_> {
-    /// Quota as it is while victims still hold theirs and nobody has what was promised. For a
-    /// look only: to be rolled back.
-    pub fn count_no_claims(&mut self) {
-        for (queue, fr, amount) in self.state().claims.quota().collect::<Vec<_>>() {
+    /// Quota as it is while victims still hold theirs and nobody has what was promised, of the tree
+    /// that a queue is in: no other has a say in what that may use. For a look only: to be rolled
+    /// back.
+    pub fn count_no_claims(&mut self, queue: Option<QueueIdx>) {
+        let state = self.state();
+        let Some(root) = queue.and_then(|queue| state.quota.root(queue)) else { return };
+        let in_tree = |(of, ..): &(QueueIdx, FrIdx, i64)| state.quota.root(*of) == Some(root);
+        for (queue, fr, amount) in state.claims.quota().filter(in_tree).collect::<Vec<_>>() {
             self.claim_quota(queue, fr, -amount);
         }
     }
