@@ -78,8 +78,9 @@ impl Engine {
     /// Binds every placed member that is not bound yet, after its claims on volumes were bound,
     /// tolerations that only its flavor has were patched onto it, and devices were allocated.
     pub(crate) fn send(&mut self, now: Time, workload: WorkloadIdx) {
+        let members = self.unsent(workload);
         let mut preparing = false;
-        for pod in self.unsent(workload) {
+        for &pod in &members {
             match self.select_volumes(now, workload, pod) {
                 Ok(selects) => {
                     preparing |= selects
@@ -94,7 +95,7 @@ impl Engine {
             self.preparing.insert(workload);
             return;
         }
-        let members = self.unsent(workload);
+        // Of none anything was sent yet.
         self.send_prepared(now, workload, members);
     }
 

@@ -296,10 +296,8 @@ fn asks_with(
 ) -> Vec<Ask> {
     let mut asks = Vec::new();
     for (set, chosen) in sets.iter().zip(chosen) {
-        let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
-        flavors.sort_unstable();
-        flavors.dedup();
-        let class: ClassIdx = txn.class(set.shape, &flavors, profile);
+        let chosen = chosen.iter().map(|(_, flavor)| *flavor);
+        let class: ClassIdx = flavors::class_of(txn, set.shape, chosen, profile);
         let pods = money::members(txn.state(), workload, set.shape, set.count);
         asks.push(Ask { class, pods });
     }

@@ -64,6 +64,8 @@ pub struct ClusterState {
     pub room: Room,
     /// Pod classes and their indexes.
     pub classes: Classes,
+    /// The class that was asked for last: a head asks for its own again and again.
+    last_class: Option<ClassIdx>,
     /// PodDisruptionBudgets.
     pub budgets: Budgets,
     /// Quota tree, queues and flavors.
@@ -366,11 +368,19 @@ impl ClusterState {
 
     /// The class of a shape with flavors, whose nodes are compared so.
     pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], scoring: Scoring) -> ClassIdx {
+        if let Some(last) = self.last_class.filter(|last| last.at() < self.classes.len()) {
+            let key = &self.classes.class(last).key;
+            if key.shape == shape && key.scoring == scoring && key.flavors == flavors {
+                return last;
+            }
+        }
         let key = ClassKey { shape, flavors: flavors.to_vec(), scoring };
         let quota = &self.quota;
         let facts = || quota.facts_by_name(flavors);
         let weights = self.policy.weights(scoring.profile);
-        self.classes.intern(key, facts, weights)
+        let class = self.classes.intern(key, facts, weights);
+        self.last_class = Some(class);
+        class
     }
 
     /// What the run time of a workload's members cost until then, each since it was bound; `None`:

@@ -465,11 +465,29 @@ fn class_with(
     chosen: &[(ResourceIdx, FlavorIdx)],
     flavor: Option<FlavorIdx>,
 ) -> ClassIdx {
-    let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
-    flavors.extend(flavor);
+    let flavors = chosen.iter().map(|(_, flavor)| *flavor).chain(flavor);
+    class_of(txn, shape, flavors, demand.profile)
+}
+
+/// The class of members of a shape that may go where all of some flavors lead, each named once or
+/// more.
+pub fn class_of(
+    txn: &mut Txn<'_>,
+    shape: ShapeIdx,
+    flavors: impl Iterator<Item = FlavorIdx> + Clone,
+    scoring: Scoring,
+) -> ClassIdx {
+    let mut others = flavors.clone();
+    // Most have one for everything.
+    if let Some(first) = others.next()
+        && others.all(|flavor| flavor == first)
+    {
+        return txn.class(shape, &[first], scoring);
+    }
+    let mut flavors: Vec<FlavorIdx> = flavors.collect();
     flavors.sort_unstable();
     flavors.dedup();
-    txn.class(shape, &flavors, demand.profile)
+    txn.class(shape, &flavors, scoring)
 }
 
 /// Whether anybody might be stopped for the workload.
