@@ -49,6 +49,8 @@ pub struct Changes {
     pub storage: bool,
     /// Devices or claims on them changed: what they cost may have.
     pub devices: bool,
+    /// Workloads whose claims on what victims hold are to be counted anew.
+    pub claims: BTreeSet<WorkloadIdx>,
     /// What was chosen for claims of pods that were taken off the accounts: it stands, if they are
     /// accounted again.
     pub chosen: Choices,

@@ -159,8 +159,9 @@ impl ClusterState {
             self.derive_state(workload);
             self.note_began(workload);
             self.note_end(workload, was);
-            self.recount_claims_on(workload);
+            self.note_claims_on(workload, &mut changes.claims);
         }
+        self.count_claims_anew(std::mem::take(&mut changes.claims));
         self.keep_vacancies(changes);
         self.room.devices.forget_taken_off();
         self.room.refresh_tree();
@@ -487,14 +488,12 @@ impl ClusterState {
 
     /// Whether a workload has nothing left; then it is removed.
     fn drop_if_empty(&mut self, workload: WorkloadIdx, changes: &mut Changes) -> bool {
-        if !self.workloads[workload].members.is_empty() {
-            return false;
-        }
         let done = |owner: &Arc<OwnerFacts>| owner.ours && owner.finished.is_some();
-        if self.owner_of(workload).is_some_and(done) {
+        let stays = !self.workloads[workload].members.is_empty();
+        if stays || self.owner_of(workload).is_some_and(done) {
             return false;
         }
-        self.recount_claims_on(workload);
+        self.note_claims_on(workload, &mut changes.claims);
         self.drop_vacancies(workload);
         self.in_part.remove(&workload);
         changes.everything |= self.drop_claim(workload).is_some();

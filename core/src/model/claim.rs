@@ -277,25 +277,38 @@ impl ClusterState {
         claim
     }
 
-    /// What a workload holds or wants changed: claims that depend on it count anew. A victim
-    /// that holds no place any more has left.
-    pub fn recount_claims_on(&mut self, workload: WorkloadIdx) {
+    /// What a workload holds or wants changed: claims that depend on it are to be counted anew. A
+    /// victim that holds no place any more has left.
+    pub(super) fn note_claims_on(
+        &mut self,
+        workload: WorkloadIdx,
+        changed: &mut BTreeSet<WorkloadIdx>,
+    ) {
         if self.claims.get(workload).is_some() {
-            self.count_claims(&self.claims_beside(workload));
+            changed.insert(workload);
         }
         let naming = self.claims.naming(workload);
-        if naming.is_empty() {
-            return;
-        }
-        let beside = self.claims_on([workload]);
-        if self.placed(workload).next().is_none() {
-            for claimant in naming {
-                let mut claim = self.claims.remove(claimant).expect("was just listed");
+        if !naming.is_empty() && self.placed(workload).next().is_none() {
+            for claimant in &naming {
+                let mut claim = self.claims.remove(*claimant).expect("was just listed");
                 claim.victims.retain(|named| *named != workload);
-                self.claims.insert(claimant, claim);
+                self.claims.insert(*claimant, claim);
             }
         }
-        self.count_claims(&beside);
+        changed.extend(naming);
+    }
+
+    /// Counts anew claims that have changed, once each, with those that share victims with them.
+    pub(super) fn count_claims_anew(&mut self, mut changed: BTreeSet<WorkloadIdx>) {
+        while let Some(claimant) = changed.pop_first() {
+            // It may have been given up since.
+            if self.claims.get(claimant).is_none() {
+                continue;
+            }
+            let together = self.claims_beside(claimant);
+            together.iter().for_each(|other| _ = changed.remove(other));
+            self.count_claims(&together);
+        }
     }
 
     /// Compares what every claim counts with what it should.
