@@ -460,10 +460,11 @@ pub(super) fn place_all(
     let place = |pod: &PodIdx| (*pod, state.pods[*pod].place.expect("was placed"));
     let devices = &state.room.devices;
     let prices = members().map(|pod| state.bills.amount(*pod)).filter(|_| !purse.is_empty());
+    let held = devices.held_by_all(members().copied());
     Ok(Places {
         members: members().map(place).collect(),
         prices: prices.collect(),
-        devices: devices.held_by_all(members().copied()).into(),
+        devices: if held.is_empty() { Arc::default() } else { held.into() },
         frees: devices.left_behind(),
     })
 }

@@ -47,7 +47,7 @@ impl Engine {
         }
         self.holds.found.remove(&workload);
         // A stop that came about is no reason to put off the next one.
-        if !self.state.leaving(workload) {
+        if !self.holds.asked.is_empty() && !self.state.leaving(workload) {
             self.holds.asked.remove(&workload);
         }
     }

@@ -234,7 +234,9 @@ impl ClusterState {
         if std::mem::take(&mut self.workloads[workload].unordered) {
             real.sort_by(|a, b| self.pods[*a].order(&self.pods[*b]));
         }
-        self.take_over(workload, &mut kept, &real, changes);
+        if !kept.is_empty() {
+            self.take_over(workload, &mut kept, &real, changes);
+        }
         let owner = self.owner_of(workload).cloned();
         let owner = owner.filter(|owner| owner.ours && owner.finished.is_none());
         if owner.as_ref().is_some_and(|owner| self.stopped_by_somebody(workload, owner)) {
@@ -342,9 +344,8 @@ impl ClusterState {
         changes: &mut Changes,
     ) {
         for &pod in real {
-            let settles = changes.to_settle.contains_key(&pod);
             let waits = self.pods[pod].needs_place() && self.pods[pod].takeover != Takeover::Over;
-            if kept.is_empty() || settles || !waits {
+            if kept.is_empty() || !waits || changes.to_settle.contains_key(&pod) {
                 continue;
             }
             let Some(at) = self.kept_for_one(pod, kept) else { continue };

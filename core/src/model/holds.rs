@@ -81,14 +81,16 @@ impl ClusterState {
             entry.state,
             State::Resuming | State::Preparing | State::Binding | State::Running
         );
-        if !holds || self.leaving(workload) {
+        // A queue that stops anybody is none to be in.
+        let queued = matches!(entry.queue, QueueRef::Queue(_));
+        let none = self.facts.deactivated.is_empty();
+        if !holds || queued && none || self.leaving(workload) {
             return None;
         }
-        if !self.facts.deactivated.is_empty() && self.inactive(workload) {
+        if !none && self.inactive(workload) {
             return Some(PreemptionReason::Deactivated);
         }
-        // A queue that stops anybody is none to be in.
-        if matches!(entry.queue, QueueRef::Queue(_)) {
+        if queued {
             return None;
         }
         let named = entry.wishes.queue.as_ref();

@@ -73,7 +73,8 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
 
 /// Whether a member that is placed may turn the answer for others on other nodes.
 pub fn are_coupled(txn: &mut Txn<'_>, asks: &[Ask]) -> bool {
-    coupled::are_coupled(txn, &counts_of(asks))
+    let members: usize = asks.iter().map(|ask| ask.pods.len()).sum();
+    members > 1 && coupled::are_coupled(txn, &counts_of(asks))
 }
 
 pub(super) fn counts_of<'a>(asks: impl IntoIterator<Item = &'a Ask>) -> Vec<coupled::Count> {

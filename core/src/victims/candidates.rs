@@ -122,15 +122,15 @@ pub struct Candidate {
 }
 
 /// Who wants room.
-struct Preemptor {
+struct Preemptor<'a> {
     workload: WorkloadIdx,
     priority: i32,
     queued_at: Time,
     /// Resources that its members ask of nodes.
-    asked: Vec<ResourceIdx>,
+    asked: &'a [ResourceIdx],
 }
 
-impl Preemptor {
+impl Preemptor<'_> {
     /// Whether the policy of their common queue lets it stop another workload.
     fn goes_before(&self, state: &ClusterState, other: WorkloadIdx, policy: PreemptWithin) -> bool {
         let priority = state.workloads[other].priority;
@@ -167,7 +167,7 @@ pub fn could_take(
         return false;
     }
     let (priority, queued_at) = (preemptor.priority, state.queued_at(head));
-    let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new() };
+    let who = Preemptor { workload: head, priority, queued_at, asked: &[] };
     let lower = other.priority < priority;
     let assignment = other.assignment.as_ref();
     let Some(its) = assignment.and_then(|assignment| assignment.queue) else { return lower };
@@ -198,7 +198,7 @@ pub fn could_reclaim(
     let (slot, other) = (state.quota.queue(queue), state.quota.queue(from));
     let (preemptor, root) = (&state.workloads[head], state.quota.root(queue));
     let (priority, queued_at) = (preemptor.priority, state.queued_at(head));
-    let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new() };
+    let who = Preemptor { workload: head, priority, queued_at, asked: &[] };
     let policy = slot.facts.as_ref().map(|facts| facts.preemption.reclaim);
     !preemptor.never_preempts
         && root.is_some()
@@ -249,18 +249,18 @@ fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     sum(&mut charges).saturating_sub(sum(&mut kept)).max(0)
 }
 
-/// Everyone who may be taken.
+/// Everyone who may be taken for a need, whose members ask these resources of nodes.
 pub fn collect(
     state: &ClusterState,
     preemptor: WorkloadIdx,
     queue: Option<QueueIdx>,
-    need: &Need,
+    (need, asked): (&Need, &[ResourceIdx]),
 ) -> Candidates {
     let who = Preemptor {
         workload: preemptor,
         priority: state.workloads[preemptor].priority,
         queued_at: state.queued_at(preemptor),
-        asked: need.asked(state),
+        asked,
     };
     let mut found = Vec::new();
     for &workload in &state.unqueued_holding {
@@ -418,7 +418,7 @@ fn all_borrow(state: &ClusterState, (queue, common): (QuotaIdx, QuotaIdx), fr: F
 
 fn own_queue(
     state: &ClusterState,
-    who: &Preemptor,
+    who: &Preemptor<'_>,
     queue: QueueIdx,
     need: &Need,
     found: &mut Vec<Candidate>,
@@ -440,7 +440,7 @@ fn own_queue(
 
 fn cohorts(
     state: &ClusterState,
-    who: &Preemptor,
+    who: &Preemptor<'_>,
     queue: QueueIdx,
     need: &Need,
     found: &mut Vec<Candidate>,
@@ -469,7 +469,7 @@ fn cohorts(
         };
         let below = tree.children(cohort).iter().copied();
         for child in below.filter(|child| *child != from && tree.borrows_any(*child)) {
-            let within = Within { common: cohort, asked: &who.asked, need };
+            let within = Within { common: cohort, asked: who.asked, need };
             within.holders(state, (child, true), &mut |workload, (quota, room)| {
                 let priority = state.workloads[workload].priority;
                 if who.may_reclaim(priority, facts.preemption.reclaim) {
@@ -494,7 +494,7 @@ fn cohorts(
 /// nothing, and does not hold the preemptor's queue, is passed over with all below it.
 fn sharers(
     state: &ClusterState,
-    who: &Preemptor,
+    who: &Preemptor<'_>,
     queue: QueueIdx,
     need: &Need,
     found: &mut Vec<Candidate>,
@@ -517,7 +517,7 @@ fn sharers(
             let other = state.quota.queue_at(node).map(|other| state.quota.queue(other));
             let Some(other) = other.filter(|other| other.inactive.is_none()) else { continue };
             let for_quota = borrows_contested(state, node, need);
-            let borrowed = borrowed_of(state, node, common, &who.asked);
+            let borrowed = borrowed_of(state, node, common, who.asked);
             for &workload in &other.holding {
                 let quota = for_quota && holds_contested(state, workload, need);
                 let room = charges(state, workload).any(|fr| borrowed.contains(&fr));

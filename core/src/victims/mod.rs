@@ -176,7 +176,7 @@ fn search_anew(
 ) -> Result<Vec<Victim>, Lack> {
     let mut search = Search::new(txn, preemptor, need, members);
     search.extent = extent;
-    let mut list = candidates::collect(txn.state(), preemptor, search.queue, need);
+    let mut list = candidates::collect(txn.state(), preemptor, search.queue, (need, &search.asked));
     if search.alone {
         list.keep_all();
     }
@@ -229,7 +229,7 @@ pub fn with_all_gone<R>(
     mut tell: impl FnMut(&mut Txn<'_>, u32) -> R,
 ) -> Option<R> {
     let search = Search::new(txn, preemptor, need, members);
-    let mut list = candidates::collect(txn.state(), preemptor, search.queue, need);
+    let mut list = candidates::collect(txn.state(), preemptor, search.queue, (need, &search.asked));
     let list = list.ordered(txn.state(), need);
     let start = txn.checkpoint();
     let mut told = None;

@@ -160,8 +160,11 @@ impl Turns {
 
     /// Work ended, or was deleted without us: nobody's stops are remembered for it.
     pub fn ended(&mut self, name: &Text) {
-        self.drop_times(name);
-        self.stops.remove(name);
+        // Most were never stopped.
+        if self.stops.contains_key(name) {
+            self.drop_times(name);
+            self.stops.remove(name);
+        }
         self.change();
     }
 

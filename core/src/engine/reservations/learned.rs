@@ -38,6 +38,10 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
+    fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.begun.is_empty()
+    }
+
     fn add(&mut self, key: Key, run: Span) {
         if self.runs.len() >= KEYS_MAX && !self.runs.contains_key(&key) {
             return;
@@ -67,7 +71,9 @@ impl Engine {
     /// Notes that a workload runs, or learns from its end.
     pub(super) fn learn_from(&mut self, workload: WorkloadIdx) {
         if !self.learns() {
-            self.learned = Learned::default();
+            if !self.learned.is_empty() {
+                self.learned = Learned::default();
+            }
             return;
         }
         let state = self.state.workloads.get(workload).map(|entry| entry.state);
