@@ -23,11 +23,30 @@ impl<K, V> Default for Lookup<K, V> {
     }
 }
 
+impl<K, V> Lookup<K, V> {
+    /// How many keys have a value.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether none has.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}
+
 impl<K: Eq + Hash, V> Lookup<K, V> {
     /// The value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         let hash = hash_of(key);
         let found = self.table.find(hash, |(known, held, _)| *known == hash && held == key);
+        found.map(|(.., value)| value)
+    }
+
+    /// The value of a key, to be changed.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let hash = hash_of(key);
+        let found = self.table.find_mut(hash, |(known, held, _)| *known == hash && held == key);
         found.map(|(.., value)| value)
     }
 
@@ -122,6 +141,10 @@ impl Hasher for Mixer {
         self.mix(number);
     }
 
+    fn write_usize(&mut self, number: usize) {
+        self.mix(number as u64);
+    }
+
     fn finish(&self) -> u64 {
         self.0
     }
@@ -157,6 +180,8 @@ mod tests {
         assert_eq!((lookup.insert(Same(1), 'a'), lookup.insert(Same(2), 'b')), (None, None));
         assert_eq!(lookup.insert(Same(2), 'c'), Some('b'));
         assert_eq!((lookup.get(&Same(1)), lookup.get(&Same(2))), (Some(&'a'), Some(&'c')));
+        assert_eq!((lookup.get_mut(&Same(2)), lookup.get_mut(&Same(3))), (Some(&mut 'c'), None));
+        assert_eq!((lookup.len(), lookup.is_empty()), (2, false));
         assert_eq!((lookup.remove(&Same(1)), lookup.contains_key(&Same(1))), (Some('a'), false));
         // The one that stays is found wherever it stands, and is there once.
         assert_eq!((lookup.insert(Same(2), 'd'), lookup.insert(Same(3), 'e')), (Some('c'), None));

@@ -90,7 +90,7 @@ pub struct ClusterState {
     /// Workloads that have another name since this was last looked at.
     pub renamed: Vec<WorkloadIdx>,
     /// Owners by uid.
-    pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
+    pub owners: Lookup<Text, Arc<OwnerFacts>>,
     /// Pods of ours that are not bound and have a claim for extended resources all the same: of a
     /// try that is under way, or that came to nothing.
     pub left_claims: BTreeSet<PodIdx>,
@@ -99,7 +99,7 @@ pub struct ClusterState {
     /// Pods of ours that wait and that their status nominates for a node, with its name.
     pub(super) nominations: BTreeMap<PodIdx, Text>,
     /// The last run of which pods were seen, of owners that were resumed.
-    pub came: BTreeMap<Text, u32>,
+    pub came: Lookup<Text, u32>,
     /// Claims of reserved work.
     pub claims: Claims,
     /// Gangs that have places, but fewer than their minimum, with when that was first so; `None`:

@@ -49,9 +49,10 @@
 //! at in order of time; of those whose hour is over while nothing changed, a set that the first
 //! change empties.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::model::input::Text;
+use crate::model::lookup::Lookup;
 use crate::time::{Span, Time};
 
 /// Turns after which work stops nobody to borrow: it came back once, and once more.
@@ -66,7 +67,7 @@ const REST_MAX: Span = Span::minutes(24 * 60);
 /// How often work that stopped others was stopped for others of late, by full name.
 #[derive(Debug, Default)]
 pub struct Turns {
-    stops: BTreeMap<Text, Stops>,
+    stops: Lookup<Text, Stops>,
     /// When each is forgotten, or looked at again where nothing changed by then.
     ends: BTreeSet<(Time, Text)>,
     /// Of these, those that may not stop others to borrow until then at least.
@@ -267,8 +268,10 @@ impl Turns {
     /// # Panics
     /// When they differ.
     pub fn recount(&self) {
-        let ends = self.stops.iter().map(|(name, one)| (one.end, name.clone()));
-        assert_eq!(self.ends, ends.collect(), "turns by time");
+        let known =
+            |(end, name): &(Time, Text)| self.stops.get(name).is_some_and(|one| one.end == *end);
+        assert!(self.ends.iter().all(known), "turns by time");
+        assert_eq!(self.ends.len(), self.stops.len(), "turns by time");
         let spent = |(end, name): &(Time, Text)| {
             self.stops.get(name).is_some_and(|one| one.times >= TURNS_MAX && one.rested() == *end)
         };
