@@ -20,8 +20,8 @@ use crate::model::pod::Binding;
 use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
 use crate::plan::{
-    Action, Counts, Effect, EffectId, EffectResult, Outcome, OwnerRef, Precondition, Preemption,
-    Report, State, StepOutput, Unmet, WorkloadOutcome,
+    Action, Counts, Effect, EffectId, EffectResult, Outcome, Precondition, Preemption, Report,
+    State, StepOutput, Unmet, WorkloadOutcome,
 };
 use crate::time::Time;
 
@@ -544,23 +544,6 @@ impl Engine {
     /// What was decided after so many effects completes a gang.
     fn complete_a_gang(&mut self, before: usize) {
         self.effects[before..].iter_mut().for_each(|effect| effect.completes = true);
-    }
-
-    /// Names the owner of a workload that can be suspended and resumed.
-    pub(crate) fn owner_ref(&self, workload: WorkloadIdx) -> Option<OwnerRef> {
-        let owner = self.state.owner_of(workload)?;
-        Some(OwnerRef {
-            kind: owner.kind.clone(),
-            namespace: owner.namespace.clone(),
-            name: owner.name.clone(),
-            uid: owner.uid.clone(),
-        })
-    }
-
-    /// The same, if it is what is stopped.
-    pub(crate) fn owner_to_suspend(&self, workload: WorkloadIdx) -> Option<OwnerRef> {
-        let owner = self.state.owner_of(workload)?;
-        self.owner_ref(workload).filter(|_| owner.may_be_suspended())
     }
 
     pub(crate) fn report_outcome(&mut self, workload: WorkloadIdx, outcome: Outcome) {

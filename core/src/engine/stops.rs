@@ -28,7 +28,7 @@ use crate::explain::milestone::{Stop, Whose};
 use crate::model::apply::Changes;
 use crate::model::ids::WorkloadIdx;
 use crate::model::input::Text;
-use crate::plan::{EffectId, EffectResult, Preemption, State};
+use crate::plan::{EffectId, EffectResult, OwnerRef, Preemption, State};
 use crate::time::Time;
 
 /// Stops that are not answered yet.
@@ -56,6 +56,23 @@ impl Stops {
 }
 
 impl Engine {
+    /// Names the owner of a workload that can be suspended and resumed.
+    pub(crate) fn owner_ref(&self, workload: WorkloadIdx) -> Option<OwnerRef> {
+        let owner = self.state.owner_of(workload)?;
+        Some(OwnerRef {
+            kind: owner.kind.clone(),
+            namespace: owner.namespace.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        })
+    }
+
+    /// The same, if it is what is stopped.
+    pub(crate) fn owner_to_suspend(&self, workload: WorkloadIdx) -> Option<OwnerRef> {
+        let owner = self.state.owner_of(workload)?;
+        self.owner_ref(workload).filter(|_| owner.may_be_suspended())
+    }
+
     /// The stop of a workload is about to be asked for.
     pub(crate) fn ask_to_stop(&mut self, now: Time, workload: WorkloadIdx, stop: &Preemption) {
         self.state.workloads[workload].stop_from = Some(EffectId(self.next_effect));

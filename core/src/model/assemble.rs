@@ -288,23 +288,6 @@ impl ClusterState {
         owner.suspended && held.is_some() && admitted == held
     }
 
-    /// Remembers of an owner that was resumed that pods of this run were there.
-    fn note_that_pods_came(&mut self, workload: WorkloadIdx, real: &[PodIdx]) {
-        let keeps = self.workloads[workload].kept_until.is_some();
-        let resumed = |owner: &&Arc<OwnerFacts>| keeps || owner.admitted.is_some();
-        let Some(owner) = self.owner_of(workload).filter(resumed) else { return };
-        if real.iter().any(|pod| self.pods[*pod].active()) {
-            let (uid, run) = (owner.uid.clone(), owner.incarnation);
-            self.came.insert(uid, run);
-        }
-    }
-
-    /// Whether pods of the present run of its owner were ever seen.
-    pub(crate) fn pods_came(&self, workload: WorkloadIdx) -> bool {
-        let owner = self.owner_of(workload);
-        owner.is_some_and(|owner| self.came.get(&owner.uid) == Some(&owner.incarnation))
-    }
-
     /// Pods that an owner still has to make: those beyond the ones that exist and do not end. What
     /// has a gate has no place, and the one that is kept for it stays.
     pub(super) fn not_made_yet(

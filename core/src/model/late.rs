@@ -37,6 +37,23 @@ pub(super) fn least_with(owner: &OwnerFacts, total: Option<u32>) -> u32 {
 }
 
 impl ClusterState {
+    /// Remembers of an owner that was resumed that pods of this run were there.
+    pub(super) fn note_that_pods_came(&mut self, workload: WorkloadIdx, real: &[PodIdx]) {
+        let keeps = self.workloads[workload].kept_until.is_some();
+        let resumed = |owner: &&Arc<OwnerFacts>| keeps || owner.admitted.is_some();
+        let Some(owner) = self.owner_of(workload).filter(resumed) else { return };
+        if real.iter().any(|pod| self.pods[*pod].active()) {
+            let (uid, run) = (owner.uid.clone(), owner.incarnation);
+            self.came.insert(uid, run);
+        }
+    }
+
+    /// Whether pods of the present run of its owner were ever seen.
+    pub(crate) fn pods_came(&self, workload: WorkloadIdx) -> bool {
+        let owner = self.owner_of(workload);
+        owner.is_some_and(|owner| self.came.get(&owner.uid) == Some(&owner.incarnation))
+    }
+
     /// Keeps one place for each pod that comes late and is still to come, and no others.
     pub(super) fn keep_late(
         &mut self,

@@ -172,8 +172,7 @@ impl Facts<'_> {
         let topmost = above.first().is_none_or(|owner| owner.gang().is_none());
         let gang = Gang::of(owner, self.directory).filter(|gang| topmost && gang.whole())?;
         // Who places a part of it only must not stop the rest, nor start it.
-        let directory = self.directory;
-        let scheduler = &directory.scheduler;
+        let (directory, scheduler) = (self.directory, &self.directory.scheduler);
         let held = gang.held(scheduler).filter(|_| gang.mixed(scheduler));
         if held.is_some() && !owner.says.suspended {
             return None;
