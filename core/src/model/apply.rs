@@ -211,7 +211,7 @@ impl ClusterState {
             Some(amounts) => self.room.intern_amounts(amounts),
             None => self.room.shape(shape).request,
         };
-        let bound = facts.node.as_ref().map(|name| self.room.node_named(name));
+        let bound = facts.node.as_ref().map(|name| self.node_of(index, name));
         let old = &self.pods[index];
         // Another fact of this batch may have taken it off the accounts for a moment.
         let had = old.place.or_else(|| changes.to_settle.get(&index).copied());
@@ -264,6 +264,15 @@ impl ClusterState {
         }
         self.note_left_claim(index);
         self.move_membership(index, old_workload, workload, changes);
+    }
+
+    /// The node of a name: mostly the one where a pod has its place already.
+    fn node_of(&mut self, pod: PodIdx, name: &Text) -> NodeIdx {
+        let place = self.pods[pod].place;
+        match place.filter(|node| self.room.node(*node).name == *name) {
+            Some(node) => node,
+            None => self.room.node_named(name),
+        }
     }
 
     /// The workload that a pod was in, if it still is: it need not be looked up. Of a pod of an
