@@ -141,12 +141,18 @@ impl Engine {
     /// Victims of heads before it in this round that leave more than those want, its own choice
     /// among them first.
     fn left_over(&self, found: &[Victim], round: &Round) -> Vec<WorkloadIdx> {
-        let own = |name: &&WorkloadIdx| found.iter().any(|victim| victim.workload == **name);
-        let leaves_more = |name: &&WorkloadIdx| !self.state.claims.spent(**name);
-        let claimed = || round.claimed.iter().filter(leaves_more);
-        let first = claimed().filter(own);
-        let all = first.chain(claimed().filter(|name| !own(name)));
-        all.take(LEAVING_MAX).copied().collect()
+        let leaves_more = |name: &WorkloadIdx| !self.state.claims.spent(*name);
+        let own = found.iter().map(|victim| victim.workload);
+        let own = own.filter(|name| round.claimed.contains(name) && leaves_more(name));
+        let mut all: Vec<WorkloadIdx> = own.collect();
+        all.sort_unstable();
+        all.dedup();
+        let is_other = |name: &WorkloadIdx| leaves_more(name) && all.binary_search(name).is_err();
+        let others = round.claimed.iter().copied().filter(is_other);
+        let others: Vec<WorkloadIdx> = others.take(LEAVING_MAX).collect();
+        all.extend(others);
+        all.truncate(LEAVING_MAX);
+        all
     }
 
     /// Whom to stop as if those who leave `beside` them had left: only those who leave over what
@@ -206,8 +212,8 @@ impl Engine {
     fn of_use(&self, entry: &Entry, leaving: &[WorkloadIdx]) -> Vec<WorkloadIdx> {
         let root = |queue: Option<QueueIdx>| self.state.quota.root(queue?);
         let of_use = |name: &&WorkloadIdx| {
-            let held = self.state.workloads[**name].assignment.as_ref();
-            let near = || root(held.and_then(|held| held.queue)) == root(entry.queue);
+            let held = || self.state.workloads[**name].assignment.as_ref();
+            let near = || root(held().and_then(|held| held.queue)) == root(entry.queue);
             entry.choice.contested.is_empty() || !self.state.claims.quota_spent(**name) && near()
         };
         leaving.iter().filter(of_use).copied().collect()

@@ -384,6 +384,9 @@ impl ClusterState {
 
     /// Counts claims that share victims with none but each other, given as they are redeemed.
     fn count_claims(&mut self, together: &[WorkloadIdx]) {
+        if together.is_empty() {
+            return;
+        }
         for &workload in together {
             self.uncount_claim(workload);
         }
