@@ -18,7 +18,8 @@ pub fn once_all_left<R>(
         return None;
     }
     let search = Search::new(txn, preemptor, need, &[]);
-    let mut list = candidates::collect(txn.state(), preemptor, search.queue, (need, &search.asked));
+    let wanted = (need, &search.asked[..], true);
+    let mut list = candidates::collect(txn.state(), preemptor, search.queue, wanted);
     let list = list.ordered(txn.state(), need);
     let start = txn.checkpoint();
     for attempt in search.attempts(txn, list) {

@@ -14,7 +14,7 @@
 //! quota each holds, and a walk up the tree.
 
 use super::removed::{Extent, Removed};
-use super::{Attempt, For, Search, Victim};
+use super::{Attempt, For, Need, Search, Victim};
 use crate::model::ids::{ClassIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::victims::candidates::{self, Candidate};
@@ -123,6 +123,18 @@ impl Search<'_> {
         let mut removed = Removed::default();
         found.taken.iter().for_each(|taken| removed.take(txn, taken.candidate));
         Ok(removed)
+    }
+
+    /// Whether the need is one member that nodes have room for anyway: who leaves room, and no
+    /// quota, is of no use to it, and nobody else goes before others for what budgets allow.
+    pub(super) fn wants_quota_alone(&self, txn: &mut Txn<'_>) -> bool {
+        let Need { asks, topology, peers, .. } = self.need;
+        let plain = topology.slices.is_none() && !topology.own_levels && peers.is_empty();
+        matches!(asks[..], [(_, 1)])
+            && plain
+            && self.sharing.is_none()
+            && txn.state().budgets.is_empty()
+            && self.lacks_quota_alone(txn)
     }
 
     /// Whether nodes have room as things are, and would still have it with fewer on them: then

@@ -249,19 +249,16 @@ fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     sum(&mut charges).saturating_sub(sum(&mut kept)).max(0)
 }
 
-/// Everyone who may be taken for a need, whose members ask these resources of nodes.
+/// Everyone who may be taken for a need, whose members ask these resources of nodes; of those who
+/// leave for others anyway who leaves quota, and if `room` is of use who leaves that.
 pub fn collect(
     state: &ClusterState,
     preemptor: WorkloadIdx,
     queue: Option<QueueIdx>,
-    (need, asked): (&Need, &[ResourceIdx]),
+    (need, asked, room): (&Need, &[ResourceIdx], bool),
 ) -> Candidates {
-    let who = Preemptor {
-        workload: preemptor,
-        priority: state.workloads[preemptor].priority,
-        queued_at: state.queued_at(preemptor),
-        asked,
-    };
+    let (priority, queued_at) = (state.workloads[preemptor].priority, state.queued_at(preemptor));
+    let who = Preemptor { workload: preemptor, priority, queued_at, asked };
     let mut found = Vec::new();
     for &workload in &state.unqueued_holding {
         if workload != preemptor && state.workloads[workload].priority < who.priority {
@@ -290,7 +287,7 @@ pub fn collect(
             (candidate.kind, candidate.common) = (Kind::Leaving(candidate.kind.reason()), None);
         }
     }
-    left_over(state, queue, need, &mut found);
+    left_over(state, queue, (need, room), &mut found);
     Candidates::new(found)
 }
 
@@ -299,7 +296,7 @@ pub fn collect(
 fn left_over(
     state: &ClusterState,
     queue: Option<QueueIdx>,
-    need: &Need,
+    (need, room): (&Need, bool),
     found: &mut Vec<Candidate>,
 ) {
     if state.claims.is_empty() || found.iter().all(|candidate| candidate.kind.leaves()) {
@@ -309,12 +306,13 @@ fn left_over(
     let own = root(queue);
     let leaving = found.iter().filter(|candidate| candidate.kind.leaves());
     let known: BTreeSet<WorkloadIdx> = leaving.map(|candidate| candidate.workload).collect();
-    for workload in state.claims.unspent().take(LEFT_OVER_MAX) {
+    let unspent = state.claims.unspent().take(LEFT_OVER_MAX);
+    for workload in unspent.filter(|it| room || !state.claims.quota_spent(*it)) {
         let entry = &state.workloads[workload];
         let its = root(entry.assignment.as_ref().and_then(|assignment| assignment.queue));
         let near = own.is_some() && own == its && !state.claims.quota_spent(workload);
         let quota = near && holds_contested(state, workload, need);
-        if !known.contains(&workload) {
+        if (quota || room) && !known.contains(&workload) {
             let stop = entry.evicting.as_ref().map(|stop| stop.reason);
             let kind = Kind::Leaving(stop.unwrap_or(PreemptionReason::InCohortReclamation));
             found.push(candidate(workload, kind, (quota, true), None));

@@ -176,7 +176,9 @@ fn search_anew(
 ) -> Result<Vec<Victim>, Lack> {
     let mut search = Search::new(txn, preemptor, need, members);
     search.extent = extent;
-    let mut list = candidates::collect(txn.state(), preemptor, search.queue, (need, &search.asked));
+    let room = txn.state().claims.is_empty() || !search.wants_quota_alone(txn);
+    let wanted = (need, &search.asked[..], room);
+    let mut list = candidates::collect(txn.state(), preemptor, search.queue, wanted);
     if search.alone {
         list.keep_all();
     }
@@ -229,7 +231,8 @@ pub fn with_all_gone<R>(
     mut tell: impl FnMut(&mut Txn<'_>, u32) -> R,
 ) -> Option<R> {
     let search = Search::new(txn, preemptor, need, members);
-    let mut list = candidates::collect(txn.state(), preemptor, search.queue, (need, &search.asked));
+    let wanted = (need, &search.asked[..], true);
+    let mut list = candidates::collect(txn.state(), preemptor, search.queue, wanted);
     let list = list.ordered(txn.state(), need);
     let start = txn.checkpoint();
     let mut told = None;
