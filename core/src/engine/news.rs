@@ -29,6 +29,8 @@ impl Engine {
         let changed = |workload: &&WorkloadIdx| {
             let Some(entry) = self.state.workloads.get(**workload) else { return false };
             match entry.told {
+                // It is told of anyway.
+                _ if entry.news => false,
                 Some(_) if renamed.contains(*workload) => true,
                 Some(told) => told != self.stands(**workload),
                 // What is queued now will be decided on in this step.

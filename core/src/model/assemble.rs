@@ -514,7 +514,8 @@ impl ClusterState {
         let source = first.map(|pod| pod.gang.source);
         let set_names = owner.as_ref().map(|owner| &owner.pod_sets);
         let several = sets.len() > 1;
-        for (at, set) in sets.iter_mut().enumerate() {
+        let named = several || set_names.is_some();
+        for (at, set) in sets.iter_mut().enumerate().filter(|_| named) {
             let shape = &self.room.shape(set.shape).facts;
             let named = set_names.and_then(|sets| sets.iter().find(|s| s.shape == *shape));
             set.name = match named {

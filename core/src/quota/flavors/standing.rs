@@ -67,9 +67,9 @@ pub(super) fn beyond(
     let most = state.quota.tree.potential(node, fr);
     let (flavor, _) = state.quota.fr(fr);
     let mut groups = state.quota.queue(queue).groups.iter();
-    let only = groups.any(|group| group.flavors == [flavor]);
+    let mut only = || groups.any(|group| group.flavors == [flavor]);
     let never_short = || shortage(state, queue, fr, total).is_none();
-    let for_ever = own > most || total > most && (only || never_short());
+    let for_ever = own > most || total > most && (only() || never_short());
     for_ever.then(|| {
         let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
         FlavorProblem::ExceedsMax { resource, asked: total, others: 0, most }
