@@ -65,19 +65,23 @@ index!(
 /// blocks that never move: growing by one never copies the others.
 #[derive(Debug)]
 pub struct Arena<T> {
-    blocks: Vec<Vec<Slot<T>>>,
+    blocks: Vec<Box<[Slot<T>; BLOCK]>>,
+    /// So many were given; those behind them in the last block never were.
+    slots: usize,
     free: Vec<u32>,
 }
 
 /// A generation and what lives in it.
 type Slot<T> = (u32, Option<T>);
 
-/// Slots of a block: a few hundred kilobytes of the largest values.
-const BLOCK: usize = 1 << 10;
+/// Slots of a block: some tens of kilobytes of the largest values. That all blocks have as many is
+/// known when this is compiled: a look at a value, of which each decision takes thousands, reads
+/// where its block is and no length.
+const BLOCK: usize = 1 << 7;
 
 impl<T> Default for Arena<T> {
     fn default() -> Arena<T> {
-        Arena { blocks: Vec::new(), free: Vec::new() }
+        Arena { blocks: Vec::new(), slots: 0, free: Vec::new() }
     }
 }
 
@@ -92,20 +96,13 @@ impl<T> Arena<T> {
 
     /// Makes one more slot.
     fn grow(&mut self) -> u32 {
-        let slot = self.slots();
-        if slot.is_multiple_of(BLOCK) {
-            self.blocks.push(Vec::with_capacity(BLOCK));
+        if self.slots.is_multiple_of(BLOCK) {
+            let block: Vec<Slot<T>> = (0..BLOCK).map(|_| (0, None)).collect();
+            let block: Result<Box<[Slot<T>; BLOCK]>, _> = block.into_boxed_slice().try_into();
+            self.blocks.push(block.unwrap_or_else(|_| unreachable!("as many as a block has")));
         }
-        self.blocks[slot / BLOCK].push((0, None));
-        slot as u32
-    }
-
-    /// Number of slots, free ones included.
-    fn slots(&self) -> usize {
-        match self.blocks.split_last() {
-            Some((last, full)) => full.len() * BLOCK + last.len(),
-            None => 0,
-        }
+        self.slots += 1;
+        (self.slots - 1) as u32
     }
 
     #[inline]
@@ -127,15 +124,14 @@ impl<T> Arena<T> {
     #[inline]
     pub fn get(&self, handle: Handle<T>) -> Option<&T> {
         let slot = handle.slot as usize;
-        match self.blocks.get(slot / BLOCK)?.get(slot % BLOCK) {
-            Some((generation, value)) if *generation == handle.generation => value.as_ref(),
-            _ => None,
-        }
+        let (generation, value) = &self.blocks.get(slot / BLOCK)?[slot % BLOCK];
+        value.as_ref().filter(|_| *generation == handle.generation)
     }
 
     /// All live values with their handles, in slot order (an order without meaning).
     pub fn iter(&self) -> impl Iterator<Item = (Handle<T>, &T)> {
-        self.blocks.iter().flatten().enumerate().filter_map(|(slot, (generation, value))| {
+        let slots = self.blocks.iter().flat_map(|block| block.iter());
+        slots.enumerate().filter_map(|(slot, (generation, value))| {
             let handle = Handle { slot: slot as u32, generation: *generation, of: PhantomData };
             value.as_ref().map(|value| (handle, value))
         })
@@ -143,7 +139,7 @@ impl<T> Arena<T> {
 
     /// Number of live values.
     pub fn len(&self) -> usize {
-        self.slots() - self.free.len()
+        self.slots - self.free.len()
     }
 
     /// Whether there is none.
