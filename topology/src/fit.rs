@@ -110,8 +110,8 @@ impl FitIndex {
         self.best[leaf] = spot.key;
         self.most[leaf] = spot.slots;
         let mut at = leaf / 2;
-        while at >= 1 {
-            self.pull(at);
+        // What is above a range that is what it was is what it was, too.
+        while at >= 1 && self.pull(at) {
             at /= 2;
         }
         self.add_to_domains(tree, position, i64::from(spot.slots) - i64::from(old.slots));
@@ -307,9 +307,12 @@ impl FitIndex {
         }
     }
 
-    fn pull(&mut self, at: usize) {
+    /// Finds anew what a range has; whether that is another than it was.
+    fn pull(&mut self, at: usize) -> bool {
+        let before = (self.best[at], self.most[at]);
         self.pull_best(at);
         self.most[at] = self.most[2 * at].max(self.most[2 * at + 1]);
+        (self.best[at], self.most[at]) != before
     }
 
     fn pull_best(&mut self, at: usize) {

@@ -264,7 +264,11 @@ fn gpu_fit(question: &Question<'_>) -> u32 {
 
 /// `part / whole` in thousandths.
 fn share(part: i64, whole: i64) -> u32 {
-    (i128::from(part) * i128::from(FULL) / i128::from(whole)) as u32
+    match part.checked_mul(FULL.into()) {
+        Some(scaled) => (scaled / whole) as u32,
+        // The same with as many bits as that takes.
+        None => (i128::from(part) * i128::from(FULL) / i128::from(whole)) as u32,
+    }
 }
 
 #[cfg(test)]
