@@ -12,6 +12,7 @@ use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, Rank, Roles, Stays, Text,
+    Wishes,
 };
 use crate::model::late::least_with;
 use crate::model::lookup::Lookup;
@@ -25,6 +26,8 @@ use crate::time::Time;
 static MAIN: LazyLock<Text> = LazyLock::new(|| "main".into());
 /// What is not known yet.
 static NONE: LazyLock<Text> = LazyLock::new(|| "".into());
+/// What nobody is known to have asked yet.
+static NOTHING: LazyLock<Arc<Wishes>> = LazyLock::new(Arc::default);
 
 /// What members say of their workload.
 #[derive(Default)]
@@ -63,7 +66,7 @@ impl ClusterState {
             stays: None,
             created: Time::MIN,
             uid: empty,
-            wishes: Arc::default(),
+            wishes: NOTHING.clone(),
             class,
             queue: QueueRef::Unqueued,
             cluster_queue: None,
@@ -536,7 +539,7 @@ impl ClusterState {
         let wishes = match (&owner, first) {
             (Some(owner), _) => owner.wishes.clone(),
             (None, Some(pod)) => pod.wishes.clone(),
-            (None, None) => Arc::default(),
+            (None, None) => NOTHING.clone(),
         };
         let never =
             heard.never_preempts || owner.as_ref().is_some_and(|owner| owner.never_preempts);
