@@ -438,23 +438,28 @@ impl ClusterState {
         let counted = old.is_some_and(|old| counts(old) == counts(&facts));
         let group = facts.member_of.as_ref().filter(|_| !counted).map(|gang| gang.key.clone());
         // The run before is the one that a mark is of.
-        let present = [facts.incarnation, facts.incarnation.saturating_sub(1)];
-        let keys = old.map(|old| old.incarnation).into_iter().chain(present);
-        let keys: BTreeSet<u32> = keys.collect();
+        let known = old.map_or(facts.incarnation, |old| old.incarnation);
+        let mut runs = [known, facts.incarnation, facts.incarnation.saturating_sub(1)];
+        runs.sort_unstable();
         let (uid, namespace) = (facts.uid.clone(), facts.namespace.clone());
         let ours = facts.ours && facts.member_of.is_none();
         let current = facts.incarnation;
         self.owners.insert(uid.clone(), Arc::new(facts));
-        for incarnation in keys {
-            let key = GangKey::Owner(uid.clone(), incarnation);
-            let id = WorkloadId { namespace: namespace.clone(), key: key.clone() };
-            let known = self.workload_by_id.contains_key(&id);
-            if known || (ours && incarnation == current) {
-                let workload = self.workload_of(&namespace, &key);
-                changes.dirty.insert(workload);
-                if grows && incarnation == current {
-                    self.keep_for_fewer_no_more(workload, changes);
-                }
+        let mut last = None;
+        for run in runs {
+            if last.replace(run) == Some(run) {
+                continue;
+            }
+            let key = GangKey::Owner(uid.clone(), run);
+            let id = WorkloadId { namespace: namespace.clone(), key };
+            let workload = match self.workload_by_id.get(&id) {
+                Some(known) => *known,
+                None if ours && run == current => self.new_workload(id),
+                None => continue,
+            };
+            changes.dirty.insert(workload);
+            if grows && run == current {
+                self.keep_for_fewer_no_more(workload, changes);
             }
         }
         // Which of its pods that ended it makes others for is asked where they are members.
