@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 
 use crate::engine::Engine;
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::quota::build::QuotaState;
 
 /// Nodes of the quota tree that borrow, with what.
 #[derive(Debug, Default)]
@@ -31,13 +32,10 @@ impl Engine {
     /// These queues hold more than before: wakes who may reclaim from those that borrow now.
     pub(crate) fn note_gains(&mut self, gained: &BTreeSet<QueueIdx>) {
         let mut crossed = BTreeSet::new();
-        for &queue in gained {
-            for (node, fr) in self.cells_around(queue) {
-                if self.state.quota.tree.borrows(node, fr, 0)
-                    && self.crossings.known.insert((node, fr))
-                {
-                    crossed.insert(self.state.quota.tree.root(node));
-                }
+        let quota = &self.state.quota;
+        for (node, fr) in gained.iter().flat_map(|queue| cells_around(quota, *queue)) {
+            if quota.tree.borrows(node, fr, 0) && self.crossings.known.insert((node, fr)) {
+                crossed.insert(quota.tree.root(node));
             }
         }
         if self.state.quota.shares_fairly() {
@@ -97,11 +95,10 @@ impl Engine {
 
     /// These queues hold less than before.
     pub(super) fn note_frees(&mut self, freed: &BTreeSet<QueueIdx>) {
-        for &queue in freed {
-            for (node, fr) in self.cells_around(queue) {
-                if !self.state.quota.tree.borrows(node, fr, 0) {
-                    self.crossings.known.remove(&(node, fr));
-                }
+        let quota = &self.state.quota;
+        for (node, fr) in freed.iter().flat_map(|queue| cells_around(quota, *queue)) {
+            if !quota.tree.borrows(node, fr, 0) {
+                self.crossings.known.remove(&(node, fr));
             }
         }
     }
@@ -111,12 +108,14 @@ impl Engine {
         self.crossings.known.clear();
         self.crossings.risen.clear();
     }
+}
 
-    /// Everything that a queue and the cohorts around it have numbers for.
-    fn cells_around(&self, queue: QueueIdx) -> Vec<(QuotaIdx, FrIdx)> {
-        let tree = &self.state.quota.tree;
-        let own = self.state.quota.queue(queue).node;
-        let path = std::iter::successors(own, |node| tree.parent(*node));
-        path.flat_map(|node| tree.covered(node).map(move |fr| (node, fr))).collect()
-    }
+/// Everything that a queue and the cohorts around it have numbers for.
+fn cells_around(
+    quota: &QuotaState,
+    queue: QueueIdx,
+) -> impl Iterator<Item = (QuotaIdx, FrIdx)> + '_ {
+    let (own, tree) = (quota.queue(queue).node, &quota.tree);
+    let path = std::iter::successors(own, move |node| tree.parent(*node));
+    path.flat_map(move |node| tree.covered(node).map(move |fr| (node, fr)))
 }
