@@ -17,7 +17,6 @@ use crate::cycle::Round;
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::plan::Outcome;
 use crate::time::Time;
 
 impl Engine {
@@ -56,8 +55,7 @@ impl Engine {
         }
         let told = self.who_leaves(workload);
         let reason = told.unwrap_or_else(|| self.why_not_anew(workload, &waiting, lacks));
-        self.report_outcome(workload, Outcome::Waiting(reason.clone()));
-        self.set_reason(workload, reason);
+        self.waits_on(workload, reason);
         self.give_back_unready(now, workload);
         self.keep_out_while_owed(now, workload);
     }

@@ -29,7 +29,6 @@ use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, BY_NODE, QueueRef, SetAssignment};
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::place::pod_sets;
-use crate::plan::Outcome;
 use crate::quota::build::Group;
 use crate::quota::flavors::{self, Demand, Mode, SetDemand};
 use crate::quota::money;
@@ -291,8 +290,7 @@ impl Engine {
     /// Members that a gang cannot run without find no place, or are held.
     pub(super) fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx], held: Refusal) {
         let reason = self.why_incomplete(workload, missing, held);
-        self.report_outcome(workload, Outcome::Waiting(reason.clone()));
-        self.set_reason(workload, reason);
+        self.waits_on(workload, reason);
     }
 
     /// With the numbers of now, why members that were looked at in vain join no gang that runs.

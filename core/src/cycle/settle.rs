@@ -16,7 +16,6 @@ use crate::model::state::{ClusterState, Held};
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
-use crate::plan::Outcome;
 use crate::quota::flavors;
 use crate::quota::money::{self, Costs, Purse, Unplaced};
 use crate::time::Time;
@@ -264,8 +263,7 @@ impl Engine {
             self.waiting.park(entry.workload, wake, reason.clone());
             round.more = true;
         }
-        self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));
-        self.set_reason(entry.workload, reason);
+        self.waits_on(entry.workload, reason);
     }
 
     pub(crate) fn strict(&self, queue: Option<QueueIdx>) -> bool {
@@ -411,8 +409,7 @@ impl Engine {
             self.waiting.park(entry.workload, wake, reason.clone());
             round.more = true;
         }
-        self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));
-        self.set_reason(entry.workload, reason);
+        self.waits_on(entry.workload, reason);
         self.give_back_unready(self.state.now, entry.workload);
         self.keep_out_while_owed(self.state.now, entry.workload);
     }

@@ -554,6 +554,14 @@ impl Engine {
         });
     }
 
+    /// A workload was looked at and waits on: that is reported, and why it does is kept.
+    pub(crate) fn waits_on(&mut self, workload: WorkloadIdx, reason: Reason) {
+        if self.state.workloads[workload].reason.as_ref() != Some(&reason) {
+            self.set_reason(workload, reason.clone());
+        }
+        self.report_outcome(workload, Outcome::Waiting(reason));
+    }
+
     /// Keeps why a workload waits; a change is news.
     pub(crate) fn set_reason(&mut self, workload: WorkloadIdx, reason: Reason) {
         if self.state.workloads[workload].reason.as_ref() != Some(&reason) {
