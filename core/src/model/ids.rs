@@ -71,8 +71,14 @@ pub struct Arena<T> {
     free: Vec<u32>,
 }
 
-/// A generation and what lives in it.
-type Slot<T> = (u32, Option<T>);
+/// A generation and what lives in it. Each look reads the one and whether there is the other: as
+/// they stand here they are near each other, where else the one would come behind all of the other.
+#[derive(Debug)]
+#[repr(C)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
 
 /// Slots of a block: some tens of kilobytes of the largest values. That all blocks have as many is
 /// known when this is compiled: a look at a value, of which each decision takes thousands, reads
@@ -89,16 +95,17 @@ impl<T> Arena<T> {
     /// Stores a value.
     pub fn insert(&mut self, value: T) -> Handle<T> {
         let slot = self.free.pop().unwrap_or_else(|| self.grow());
-        let (generation, place) = self.slot_mut(slot);
-        *place = Some(value);
-        Handle { slot, generation: *generation, of: PhantomData }
+        let place = self.slot_mut(slot);
+        place.value = Some(value);
+        Handle { slot, generation: place.generation, of: PhantomData }
     }
 
     /// Makes one more slot.
     fn grow(&mut self) -> u32 {
         if self.slots.is_multiple_of(BLOCK) {
-            let block: Vec<Slot<T>> = (0..BLOCK).map(|_| (0, None)).collect();
-            let block: Result<Box<[Slot<T>; BLOCK]>, _> = block.into_boxed_slice().try_into();
+            let slots = (0..BLOCK).map(|_| Slot { generation: 0, value: None });
+            let block: Box<[Slot<T>]> = slots.collect();
+            let block: Result<Box<[Slot<T>; BLOCK]>, _> = block.try_into();
             self.blocks.push(block.unwrap_or_else(|_| unreachable!("as many as a block has")));
         }
         self.slots += 1;
@@ -112,10 +119,10 @@ impl<T> Arena<T> {
 
     /// Takes a value out; its handle is stale from now on.
     pub fn remove(&mut self, handle: Handle<T>) -> T {
-        let (generation, place) = self.slot_mut(handle.slot);
-        assert_eq!(*generation, handle.generation, "stale handle removed");
-        *generation += 1;
-        let value = place.take().expect("a live generation has a value");
+        let place = self.slot_mut(handle.slot);
+        assert_eq!(place.generation, handle.generation, "stale handle removed");
+        place.generation += 1;
+        let value = place.value.take().expect("a live generation has a value");
         self.free.push(handle.slot);
         value
     }
@@ -124,14 +131,14 @@ impl<T> Arena<T> {
     #[inline]
     pub fn get(&self, handle: Handle<T>) -> Option<&T> {
         let slot = handle.slot as usize;
-        let (generation, value) = &self.blocks.get(slot / BLOCK)?[slot % BLOCK];
+        let Slot { generation, value } = &self.blocks.get(slot / BLOCK)?[slot % BLOCK];
         value.as_ref().filter(|_| *generation == handle.generation)
     }
 
     /// All live values with their handles, in slot order (an order without meaning).
     pub fn iter(&self) -> impl Iterator<Item = (Handle<T>, &T)> {
         let slots = self.blocks.iter().flat_map(|block| block.iter());
-        slots.enumerate().filter_map(|(slot, (generation, value))| {
+        slots.enumerate().filter_map(|(slot, Slot { generation, value })| {
             let handle = Handle { slot: slot as u32, generation: *generation, of: PhantomData };
             value.as_ref().map(|value| (handle, value))
         })
@@ -160,9 +167,9 @@ impl<T> std::ops::Index<Handle<T>> for Arena<T> {
 impl<T> std::ops::IndexMut<Handle<T>> for Arena<T> {
     #[inline]
     fn index_mut(&mut self, handle: Handle<T>) -> &mut T {
-        let (generation, value) = self.slot_mut(handle.slot);
-        assert_eq!(*generation, handle.generation, "stale handle");
-        value.as_mut().expect("a live generation has a value")
+        let place = self.slot_mut(handle.slot);
+        assert_eq!(place.generation, handle.generation, "stale handle");
+        place.value.as_mut().expect("a live generation has a value")
     }
 }
 
