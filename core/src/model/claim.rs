@@ -48,6 +48,8 @@ type Amounts = (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>);
 #[derive(Debug, Default)]
 pub struct Claims {
     by_workload: BTreeMap<WorkloadIdx, Claim>,
+    /// Who they are: whoever changes, or is looked at, is asked whether it claims anything.
+    claiming: HandleSet<Workload>,
     /// Who claims, by the queue of which it will hold quota.
     by_queue: BTreeSet<(Option<QueueIdx>, WorkloadIdx)>,
     /// Victims that claims name, each with who names it.
@@ -124,6 +126,9 @@ pub struct Claim {
 impl Claims {
     /// The claim of a workload.
     pub fn get(&self, workload: WorkloadIdx) -> Option<&Claim> {
+        if !self.claiming.contains(workload) {
+            return None;
+        }
         self.by_workload.get(&workload)
     }
 
@@ -182,12 +187,14 @@ impl Claims {
         self.by_victim.extend(claim.victims.iter().map(|victim| (*victim, workload)));
         claim.victims.iter().for_each(|victim| self.named.insert(*victim));
         self.by_queue.insert((claim.assignment.queue, workload));
+        self.claiming.insert(workload);
         let old = self.by_workload.insert(workload, claim);
         assert!(old.is_none(), "one claim per workload");
     }
 
     fn remove(&mut self, workload: WorkloadIdx) -> Option<Claim> {
         let claim = self.by_workload.remove(&workload)?;
+        self.claiming.remove(workload);
         self.by_queue.remove(&(claim.assignment.queue, workload));
         for victim in &claim.victims {
             self.by_victim.remove(&(*victim, workload));
@@ -217,7 +224,7 @@ impl Claims {
 
     /// What the claim of a workload counts in the quota tree now.
     pub fn quota_of(&self, workload: WorkloadIdx) -> &[(QueueIdx, FrIdx, i64)] {
-        self.by_workload.get(&workload).map_or(&[][..], |claim| &claim.quota)
+        self.get(workload).map_or(&[][..], |claim| &claim.quota)
     }
 
     /// Host ports that count, each with its node.
@@ -333,6 +340,9 @@ impl ClusterState {
         for (index, workload) in self.workloads.iter() {
             let known = self.claims.named.contains(index);
             assert_eq!(known, named.contains(&index), "{} as a victim", workload.full_name);
+            let claims = self.claims.by_workload.contains_key(&index);
+            let listed = self.claims.claiming.contains(index);
+            assert_eq!(listed, claims, "{} as a claimant", workload.full_name);
             let unspent = known && !self.claims.spent.contains(index);
             let listed = self.claims.unspent.contains(&index);
             assert_eq!(listed, unspent, "what {} leaves", workload.full_name);
