@@ -26,6 +26,14 @@ type Vain = (Text, Text);
 impl Engine {
     /// Whether anything is to be said of a workload, and was not.
     pub(super) fn asks_in_vain(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.state.workloads[workload];
+        let own = || entry.own_levels(&self.state.room).next().is_some();
+        let levels = entry.topology().preferred.is_some() || own();
+        let wishes = &entry.wishes;
+        // Most ask nothing that might be in vain.
+        if wishes.ignored.is_empty() && wishes.priority_class.is_none() && !levels {
+            return false;
+        }
         let mut kinds = Unmet::ALL.into_iter();
         kinds.any(|kind| !self.untold(workload, kind).is_empty())
     }
