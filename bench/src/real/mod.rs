@@ -159,8 +159,11 @@ fn footprint(told: &mut Told<'_>) -> Result<()> {
 }
 
 fn take_back(told: &mut Told<'_>, repeats: usize) -> Result<()> {
-    let runs: Result<Vec<Reclaimed>> = (0..repeats).map(|_| reclaim::run()).collect();
-    let runs = runs?;
+    let (mut runs, mut by_hand) = (Vec::new(), Vec::new());
+    for _ in 0..repeats {
+        by_hand.push(reclaim::by_hand()?);
+        runs.push(reclaim::run()?);
+    }
     let took = verdict::spread(&runs, 1e3, |run| run.took.as_secs_f64());
     let victims: Vec<usize> = runs.iter().map(|run| run.victims).collect();
     let mut line = json!({
@@ -171,6 +174,7 @@ fn take_back(told: &mut Told<'_>, repeats: usize) -> Result<()> {
         "runs": runs.len(),
         "taken_back_in_s": took,
         "victims": victims,
+        "by_hand_in_s": verdict::spread(&by_hand, 1e3, |took| took.as_secs_f64()),
         "cpu_s": verdict::spread(&runs, 1e2, |run| run.processor),
         "writes": runs.last().expect("a run").writes.line(),
         "load": verdict::load(),

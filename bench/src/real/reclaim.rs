@@ -3,16 +3,21 @@
 //! 800 Jobs of one GPU run on borrowed quota; then 50 Jobs of eight GPUs arrive whose team owns
 //! it. The clock runs from the first submission to the last bound pod. What happened when, what
 //! each server used and who wrote what is told beside, so that a slow run says where it was slow.
+//!
+//! The same is done by hand beside it, by a client that decides nothing: as many Jobs are suspended
+//! at the moment at which the others are submitted, whose pods the raw binder binds as soon as they
+//! are made. It is over when the last victim is gone and the last pod is bound. What that takes is
+//! the Job controller's, kwok's and the API server's on this machine, whoever schedules.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use capstan_tests::cluster::{Result, Trouble};
 
-use super::contender::{Who, seconds_of_servers, seconds_since};
-use super::eye::Noted;
+use super::contender::{Running, Who, seconds_of_servers, seconds_since};
+use super::eye::{Eye, Noted};
 use super::jobs::{self, BORROWER, GPUS, OWNER, SETTLE};
-use super::scene::Scene;
+use super::scene::{Ask, Scene};
 use super::writes::Writes;
 
 /// GPUs that are lent.
@@ -62,6 +67,37 @@ pub fn run() -> Result<Reclaimed> {
     let stages = stages(&scene, begun)?;
     running.stop(&mut scene)?;
     Ok(Reclaimed { took, stages, victims, processor, servers, writes })
+}
+
+/// What the same takes by hand, on a cluster of its own.
+pub fn by_hand() -> Result<Duration> {
+    let mut scene = jobs::scene(LENT / GPUS)?;
+    scene.ask(jobs::jobs(BORROWER, Who::Raw, "a", LENT, 1))?;
+    let lent = bound_by_hand(&mut scene, BORROWER, LENT)?;
+    thread::sleep(SETTLE);
+    lent.stop(&mut scene)?;
+    let path = |at| format!("/apis/batch/v1/namespaces/{BORROWER}/jobs/a-{at}");
+    let begun = Instant::now();
+    let mut asks = jobs::jobs(OWNER, Who::Raw, "b", TAKEN_BACK / 8, 8);
+    asks.extend((0..TAKEN_BACK).map(|at| Ask::Suspend(path(at))));
+    scene.ask(asks)?;
+    let taken = bound_by_hand(&mut scene, OWNER, TAKEN_BACK)?;
+    let gone = |eye: &Eye| eye.there(BORROWER) == LENT - TAKEN_BACK;
+    scene.until("those who were stopped are gone", gone)?;
+    let took = begun.elapsed();
+    taken.stop(&mut scene)?;
+    Ok(took)
+}
+
+/// Waits until so many pods of a team are made, and has them bound.
+fn bound_by_hand(scene: &mut Scene, team: &str, pods: usize) -> Result<Running> {
+    scene.until("all pods are made", |eye| eye.there(team) == pods)?;
+    // Who had the lease before was killed with it.
+    Who::Raw.gate().close(scene)?;
+    Who::Raw.gate().open(scene)?;
+    let mut binder = Who::Raw.start(scene)?;
+    jobs::all_bound(scene, &mut binder, team, pods)?;
+    Ok(binder)
 }
 
 fn stages(scene: &Scene, begun: Instant) -> Result<[f64; STAGES.len()]> {

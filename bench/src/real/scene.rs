@@ -11,9 +11,9 @@ use capstan::client::{Clients, Target};
 use capstan::config::file::ClientConnection;
 use capstan_tests::cluster::{ControlPlane, GpuNodes, Options, Part, Result, Trouble};
 use kube::Client;
-use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::Request;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -33,6 +33,8 @@ pub enum Ask {
     Make(String, Value),
     /// Remove a pod at once.
     Remove(String, String),
+    /// Suspend the Job of this path.
+    Suspend(String),
 }
 
 /// A cluster, its watcher, and a client for its work.
@@ -145,6 +147,11 @@ async fn work(client: Client, left: Arc<Mutex<std::vec::IntoIter<Ask>>>) -> Resu
             Some(Ask::Remove(path, name)) => {
                 let at_once = DeleteParams::default().grace_period(0);
                 (Request::new(&path).delete(&name, &at_once), path)
+            }
+            Some(Ask::Suspend(path)) => {
+                let (of, name) = path.rsplit_once('/').expect("a name ends it");
+                let patch = Patch::Merge(json!({"spec": {"suspend": true}}));
+                (Request::new(of).patch(name, &PatchParams::default(), &patch), path)
             }
         };
         good(&client, request.map_err(|e| Trouble::new(e.to_string()))?, &path).await?;
