@@ -200,7 +200,8 @@ impl Elector {
         self.write(self.ours(&fresh), true).await
     }
 
-    /// Writes the Lease as ours; `false`: somebody else was first.
+    /// Writes the Lease as ours; `false`: somebody else was first. Who leads and makes it anew leads
+    /// no longer by that: if it is deleted again at once, nobody who waits has seen it.
     async fn write(&mut self, lease: Lease, create: bool) -> kube::Result<bool> {
         let sent = Instant::now();
         let params = PostParams::default();
@@ -212,7 +213,9 @@ impl Elector {
         match written {
             Ok(lease) => {
                 self.seen = Some((lease, Instant::now()));
-                self.until.send_replace(Some(sent + self.settings.renew_deadline));
+                let led = self.until.borrow().filter(|_| create);
+                let until = led.unwrap_or(sent + self.settings.renew_deadline);
+                self.until.send_replace(Some(until));
                 Ok(true)
             }
             Err(error) if client::is_conflict(&error) => Ok(false),
@@ -245,7 +248,7 @@ impl Elector {
     /// One renewal. A conflict may come from a write of our own whose answer was lost, or from
     /// somebody who edits metadata: the Lease is read again, and its holder decides. One that was
     /// deleted is made anew: who saw us hold it waits for our time to be over, and of two who make
-    /// it one is first.
+    /// it one is first. Our time goes on once that is renewed.
     async fn renew(&mut self) -> Result<(), Lost> {
         let known = self.seen.as_ref().map(|(lease, _)| self.ours(lease));
         if let Some(lease) = known {
