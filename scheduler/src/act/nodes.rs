@@ -7,7 +7,8 @@
 //!
 //! Taints are not looked at: whether a pod tolerates one is for the engine to say.
 //!
-//! Cost: one look-up for each bind; nothing is kept while nothing is under way.
+//! Cost: one look-up for each bind. Of nodes that are gone nothing is kept while nothing is under
+//! way; of those that are cordoned it is, because what is told of one later is no news.
 
 use std::collections::BTreeMap;
 
@@ -15,43 +16,46 @@ use capstan_core::model::input::{Input, Text};
 use capstan_core::time::Time;
 use parking_lot::Mutex;
 
-/// What is said of a node that was deleted, and of one that was cordoned.
-const GONE: &str = "is gone";
-const CORDONED: &str = "is cordoned";
-
-/// Nodes that closed, since when, and how.
+/// Nodes that closed, and since when.
 #[derive(Debug, Default)]
-pub(super) struct Nodes {
-    closed: Mutex<BTreeMap<Text, (Time, &'static str)>>,
+pub(super) struct Nodes(Mutex<Closed>);
+
+#[derive(Debug, Default)]
+struct Closed {
+    gone: BTreeMap<Text, Time>,
+    cordoned: BTreeMap<Text, Time>,
 }
 
 impl Nodes {
     /// Takes in what the engine is told at this time; whether any effect waits, or is under way.
     pub(super) fn learn(&self, now: Time, fact: &Input, under_way: bool) {
-        let (node, how) = match fact {
-            Input::NodeGone(node) => (node, Some(GONE)),
-            Input::Node(facts) => (&facts.name, facts.unschedulable.then_some(CORDONED)),
+        let (node, gone, cordoned) = match fact {
+            Input::NodeGone(node) => (node, under_way, false),
+            Input::Node(facts) => (&facts.name, false, facts.unschedulable),
             _ => return,
         };
-        let mut closed = self.closed.lock();
+        let mut closed = self.0.lock();
         if !under_way {
-            closed.clear();
-            return;
+            closed.gone.clear();
         }
-        match how {
-            // That it is still so is no news.
-            Some(how) if closed.get(node).is_none_or(|(_, known)| *known != how) => {
-                closed.insert(node.clone(), (now, how));
+        let Closed { gone: all_gone, cordoned: all_cordoned } = &mut *closed;
+        for (is_so, known) in [(gone, all_gone), (cordoned, all_cordoned)] {
+            match is_so {
+                // That it is still so is no news.
+                true => _ = known.entry(node.clone()).or_insert(now),
+                false => _ = known.remove(node),
             }
-            Some(_) => {}
-            None => _ = closed.remove(node),
         }
     }
 
     /// Why nothing that was decided at this time is sent to a node any more.
     pub(super) fn closed(&self, node: &Text, decided: Time) -> Option<String> {
-        let closed = self.closed.lock();
-        let (_, how) = closed.get(node).filter(|(since, _)| *since > decided)?;
-        Some(format!("node {node} {how}"))
+        let closed = self.0.lock();
+        let since = |known: &BTreeMap<Text, Time>| known.get(node).is_some_and(|at| *at > decided);
+        match (since(&closed.gone), since(&closed.cordoned)) {
+            (true, _) => Some(format!("node {node} is gone")),
+            (_, true) => Some(format!("node {node} is cordoned")),
+            _ => None,
+        }
     }
 }

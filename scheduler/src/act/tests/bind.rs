@@ -216,6 +216,16 @@ async fn a_node_that_is_open_again_is_bound_to() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_chose_a_node_that_was_cordoned_before_is_bound_to_it_whatever_it_tells() {
+    let server = Server::with(&[pod("p")]);
+    let bench = Bench::alone(&server);
+    bench.executor.learns(Time(1), &node(true));
+    bench.executor.dispatch(vec![Effect { decided: Time(2), ..effect(1, bind("p")) }]);
+    bench.executor.learns(Time(3), &node(true));
+    assert_eq!(bench.answers().await[0].result, EffectResult::Done);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bind_in_doubt_is_read_back_though_its_node_closed_and_not_sent_again() {
     for (fault, done) in [(Fault::LostAfter, true), (Fault::LostBefore, false)] {
         let server = Server::with(&[pod("p")]).faults(&[fault]);
