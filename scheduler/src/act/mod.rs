@@ -17,8 +17,8 @@
 //! - `queue` says which effect is next and how many are under way; `flight` is one effect with its
 //!   time, its doubts and the answer that it owes; `line` sends its requests.
 //! - `nodes` knows which nodes closed while binds waited.
-//! - `bind`, `claims` (with `special`, the claims for extended resources), `evict`, `owner`,
-//!   `tolerate`, `volumes` are the protocols, one file each.
+//! - `bind`, `claims` (with `special`, the claims for extended resources), `deactivate`, `evict`,
+//!   `owner`, `tolerate`, `volumes` are the protocols, one file each.
 //!
 //! An effect has its time (`Effect::patience`) from when it has a slot; waiting for one, and for
 //! the rate, takes none of it. So what is decided at once and more than the server takes in that
@@ -31,11 +31,10 @@
 //! One that may have been is pursued until that is known: its object is read back, and what is not
 //! there is written again, for as long as we lead. It is `Refused`, too, once a reading shows
 //! nothing of it where the API server said that it failed (as if an admission webhook is not
-//! there), or where it did not answer so long ago that nothing can come of that any more; but not
-//! what is written without a reading (`deactivate`, and `special` claims). Only who leads no more,
-//! or ends, answers `TimedOut`: the next leader reads what became of it. How long an effect waits
-//! for its turn is bounded by those before it alone; what it was decided on may be gone by then,
-//! and uids and versions in each write see to that.
+//! there), or where it did not answer so long ago that nothing can come of that any more. Only who
+//! leads no more, or ends, answers `TimedOut`: the next leader reads what became of it. How long an
+//! effect waits for its turn is bounded by those before it alone; what it was decided on may be
+//! gone by then, and uids and versions in each write see to that, `nodes` where it is a node.
 //!
 //! `Status` and `Event` effects are not for here ([`crate::publish`]); they are done at once.
 

@@ -17,7 +17,8 @@ use super::flight::{Progress, Stop};
 use super::line::{Line, Named, conflict, gone, refused};
 use crate::convert::devices::extended::{ANNOTATION, INFIX};
 
-/// Makes the claim, or finds that an earlier try made the same; its uid.
+/// Makes the claim, or finds that an earlier try made the same; its uid. One that may be there is
+/// read first: what admits claims may refuse to have it made again.
 pub(super) async fn make(
     line: &Line<'_>,
     progress: &mut Progress,
@@ -25,27 +26,39 @@ pub(super) async fn make(
     ((namespace, name), special): (&ResourceClaimKey, &SpecialClaim),
 ) -> Result<Text, Stop> {
     let claim = object(pod, (namespace, name), special);
-    if progress.doubt && line.read_named::<ResourceClaim>(Some(namespace), name).await?.is_none() {
+    if progress.doubt {
+        let found: Option<ResourceClaim> = line.read_named(Some(namespace), name).await?;
+        if let Some(found) = found {
+            return of_this_try(&found, pod, &claim);
+        }
         progress.not_done()?;
     }
     let body = serde_json::to_vec(&claim).map_err(|error| refused(error.to_string()))?;
     let requests = Named { namespace, name, uid: "" }.requests::<ResourceClaim>();
     let request = requests.create(&PostParams::default(), body);
     let reply = line.write(progress, request).await?;
-    let made: ResourceClaim = match reply.code {
-        200..=299 => reply.object().map_err(Stop::again)?,
+    match reply.code {
+        200..=299 => {
+            let made: ResourceClaim = reply.object().map_err(Stop::again)?;
+            Ok(made.metadata.uid.unwrap_or_default().into())
+        }
         409 => {
             let found: Option<ResourceClaim> = line.read_named(Some(namespace), name).await?;
             let found = found.ok_or_else(|| Stop::again("the claim was there and is gone"))?;
-            let asks = serde_json::to_value(&found.spec).unwrap_or_default();
-            if !belongs(&found, pod) || !same_requests(&asks, &claim["spec"]) {
-                return Err(conflict(format!("claim {name} is of another try")));
-            }
-            found
+            of_this_try(&found, pod, &claim)
         }
-        _ => return Err(refused(reply.says())),
-    };
-    Ok(made.metadata.uid.unwrap_or_default().into())
+        _ => Err(refused(reply.says())),
+    }
+}
+
+/// The uid of a claim that is there, if it is the one that is wanted.
+fn of_this_try(found: &ResourceClaim, pod: &PodRef, claim: &Value) -> Result<Text, Stop> {
+    let asks = serde_json::to_value(&found.spec).unwrap_or_default();
+    if !belongs(found, pod) || !same_requests(&asks, &claim["spec"]) {
+        let name = found.metadata.name.as_deref().unwrap_or_default();
+        return Err(conflict(format!("claim {name} is of another try")));
+    }
+    Ok(found.metadata.uid.clone().unwrap_or_default().into())
 }
 
 fn object(pod: &PodRef, (namespace, name): (&Text, &Text), special: &SpecialClaim) -> Value {

@@ -107,6 +107,15 @@ async fn whatever_breaks_on_the_way_one_is_made_and_none_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_is_found_made_is_not_made_again() {
+    // What admits claims may be gone by then, for longer than anybody waits.
+    let server = server().faults(&[Fault::LostAfter]);
+    assert_eq!(carry(&server, allocate(1)).await, EffectResult::Done);
+    let made = server.log().iter().filter(|request| request.starts_with("POST")).count();
+    assert_eq!(made, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_always_fails_comes_to_an_end() {
     let faults = [Fault::Instead(500, 0), Fault::None].repeat(40);
     let ended = ("refused", "not done in time: a fault (500)");
