@@ -53,9 +53,10 @@ struct Details {
 }
 
 impl Said {
-    /// Whether it is what clients of the store say, which has no reason of its own.
+    /// Whether it is what clients of the store say, which has no reason of its own. No object has a
+    /// name with such words: messages contain those, too.
     fn is_of_store(&self) -> bool {
-        let words = ["etcdserver", "rpc error", "deadline exceeded"];
+        let words = ["etcdserver: ", "rpc error: ", "deadline exceeded"];
         words.iter().any(|word| self.message.contains(word))
     }
 }
@@ -206,7 +207,7 @@ mod tests {
             reply(409, "Conflict", &text).is_in_doubt()
         };
         assert!(of("etcdserver: request timed out"));
-        assert!(!of("pod p is already assigned to node \"n\""));
+        assert!(!of("pod etcdserver-0 is already assigned to node \"n\""));
         assert!(reply(503, "", "").is_in_doubt() && reply(408, "", "").is_in_doubt());
         assert!(!reply(404, "NotFound", "etcdserver: not found").is_in_doubt());
     }
