@@ -5,9 +5,10 @@
 //! each server used and who wrote what is told beside, so that a slow run says where it was slow.
 //!
 //! The same is done by hand beside it, by a client that decides nothing: as many Jobs are suspended
-//! at the moment at which the others are submitted, whose pods the raw binder binds as soon as they
-//! are made. It is over when the last victim is gone and the last pod is bound. What that takes is
-//! the Job controller's, kwok's and the API server's on this machine, whoever schedules.
+//! at the moment at which the others are submitted; the raw binder is started once all pods of
+//! those are made, and binds them. It is over when the last victim is gone and the last pod is
+//! bound. What that takes is the Job controller's, kwok's and the API server's on this machine,
+//! whoever schedules, and the binder's start: who binds pods while others are made may need less.
 
 use std::thread;
 use std::time::{Duration, Instant};
