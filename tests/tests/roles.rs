@@ -5,10 +5,16 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{Input, OwnerFacts, OwnerPodSet, PodFacts, Replica, Roles, Text};
+use capstan_core::model::input::{
+    Input, Kin, Neighbours, Operator, OwnerFacts, OwnerPodSet, PeerSelector, PeerTerm, PodFacts,
+    PodShape, Replica, Requirement, Roles, Text,
+};
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, gang, in_queue, job, node, pods_of, shape, text};
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, gang, group, in_queue, job, labels, local_queue, node,
+    nominal, pods_of, shape, text,
+};
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, is_bind, one_queue, view};
 use proptest::prelude::*;
 
@@ -475,6 +481,69 @@ fn who_waits_for_victims_begins_with_whom_they_make_room_for() {
     assert_eq!(evicted(&output).len(), 1, "{:?}", view(&engine, "g").reason);
     let output = engine.step(NOW, vec![Input::PodGone(low[0].uid.clone())]);
     assert_eq!(names(&output), ["g-small-0", "g-small-1"]);
+    engine.recount();
+}
+
+/// Two workers, who want a master on their node, and two masters, whom no minimum counts.
+fn near_a_master() -> Vec<PodFacts> {
+    let kin = |role: &str| {
+        let labels = labels(&[("role", role)]);
+        Some(Arc::new(Kin { namespace: text(TEAM), labels }))
+    };
+    let (operator, values) = (Operator::In, vec![text("master")]);
+    let master = Requirement { key: text("role"), operator, values };
+    let (namespaces, labels) = (vec![text(TEAM)], Some(vec![master]));
+    let peers = PeerSelector { namespaces, namespace_selector: None, labels };
+    let affinity = vec![PeerTerm { key: text("kubernetes.io/hostname"), peers }];
+    let neighbours = Some(Arc::new(Neighbours { affinity, ..Neighbours::default() }));
+    let asks = PodShape::clone(&shape(&[(GPU, 1)]));
+    let worker = Arc::new(PodShape { kin: kin("worker"), neighbours, ..asks.clone() });
+    let master = Arc::new(PodShape { kin: kin("master"), ..asks });
+    let least = [("a-worker", 2)];
+    let mut members = of_role("g", ("a-worker", 2, 1), &least);
+    members.iter_mut().for_each(|member| member.shape = worker.clone());
+    let mut masters = of_role("g", ("b-master", 2, 1), &least);
+    masters.iter_mut().for_each(|member| member.shape = master.clone());
+    members.append(&mut masters);
+    members.iter_mut().for_each(|member| (member.priority, member.created) = (10, NOW));
+    members
+}
+
+/// Of three GPUs one is `low`'s, which leaves for two workers and a master.
+fn waits_near_a_master() -> (Engine, Vec<PodFacts>) {
+    let (mut engine, crew) = (engine(3), near_a_master());
+    let quota = group(&[(DEFAULT, &[(GPU, nominal(2))])]);
+    let other = Input::ClusterQueue(cluster_queue("other", None, quota));
+    let mut low = gang("low", 1, None, &shape(&[(GPU, 1)]), &in_queue(Some("main"))).remove(0);
+    low.priority = -1;
+    engine.step(NOW, vec![other, Input::LocalQueue(local_queue("other")), bound(&low, "n")]);
+    let output = fed(&mut engine, &crew);
+    assert_eq!((evicted(&output), names(&output)), (vec!["low-0".to_owned()], vec![]));
+    engine.recount();
+    (engine, crew)
+}
+
+/// One of its members shows again, and who was made before it comes.
+#[test]
+fn whom_a_role_wants_near_has_a_place_in_what_victims_leave() {
+    let (mut engine, crew) = waits_near_a_master();
+    let mut rival = gang("rival", 1, None, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    rival[0].priority = 10;
+    let output = fed(&mut engine, &[crew[0].clone(), rival.remove(0)]);
+    assert_eq!(names(&output), [""; 0]);
+    engine.recount();
+    let output = engine.step(NOW, vec![Input::PodGone(text("low-0"))]);
+    assert_eq!(names(&output), ["g-a-worker-0", "g-a-worker-1", "g-b-master-0"]);
+    engine.recount();
+}
+
+/// In a queue of two GPUs a worker and the master would have room.
+#[test]
+fn who_gives_up_what_victims_leave_begins_with_every_role_all_the_same() {
+    let (mut engine, mut crew) = waits_near_a_master();
+    crew.iter_mut().for_each(|member| member.wishes = in_queue(Some("other")));
+    assert_eq!(names(&fed(&mut engine, &crew)), [""; 0]);
+    assert_eq!(view(&engine, "g").state, State::Queued);
     engine.recount();
 }
 

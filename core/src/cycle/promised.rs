@@ -77,8 +77,9 @@ impl Engine {
                     continue;
                 }
                 Redeemed::NeverFits => {
-                    // What it kept is free for others.
+                    // What it kept is free for others, and others of it may begin.
                     self.state.workloads[workload].state = State::Queued;
+                    self.state.derive_roles(workload);
                     self.mark(workload);
                     self.refile(workload, now);
                     self.claim_is_free();

@@ -497,7 +497,8 @@ impl Engine {
             if self.state.workloads[workload].state == State::Reserved {
                 self.state.workloads[workload].state = State::Queued;
             }
-            // Too few may be left to queue.
+            // Others may begin than had places in it, and too few may be left to queue.
+            self.state.derive_roles(workload);
             self.state.keep_state(workload);
         }
     }

@@ -66,7 +66,7 @@ pub(crate) struct Slot {
 impl ClusterState {
     /// Takes the roles into the minimum, and puts those off that a gang begins without: who is too
     /// many in its group, and who is beyond as many as can use a claim.
-    pub(super) fn derive_roles(&mut self, workload: WorkloadIdx) {
+    pub(crate) fn derive_roles(&mut self, workload: WorkloadIdx) {
         if matches!(self.workloads[workload].id.key, GangKey::Pod(_)) {
             return;
         }
@@ -80,12 +80,18 @@ impl ClusterState {
             return;
         };
         let Beginning { least, mut lacks, mut others, free } = self.beginning(workload, &roles);
+        let mut planned = self.planned(workload);
+        if self.workloads[workload].assignment.is_some() {
+            planned.clear();
+        }
         let mut later = BTreeSet::new();
         for pod in free {
             let role = self.pods[pod].role().and_then(|role| lacks.get_mut(role));
             match role.filter(|lacks| **lacks > 0) {
                 Some(lacks) => *lacks -= 1,
                 None if others > 0 => others -= 1,
+                // Whom others want near begins with them, though it is more than must begin.
+                None if planned.contains(&pod) => {}
                 None => drop(later.insert(pod)),
             }
         }
@@ -112,13 +118,18 @@ impl ClusterState {
         let others = least.saturating_sub(placed).saturating_sub(lacking);
         let free = members.iter().copied().filter(|pod| placed < least && self.pods[*pod].free());
         let mut free = self.whole_replicas_first(workload, free.collect());
-        if let Some(claim) = self.claims.get(workload) {
-            let planned = claim.places.members.iter().map(|(pod, _)| *pod);
-            let planned: BTreeSet<PodIdx> = planned.collect();
+        let planned = self.planned(workload);
+        if !planned.is_empty() {
             free.sort_by_key(|pod| !planned.contains(pod));
         }
         let lacks = lacks.into_iter().map(|(role, lacks)| (role.clone(), lacks)).collect();
         Beginning { least, lacks, others, free }
+    }
+
+    /// Members that have places in what victims leave for a workload.
+    fn planned(&self, workload: WorkloadIdx) -> BTreeSet<PodIdx> {
+        let claim = self.claims.get(workload).into_iter();
+        claim.flat_map(|claim| &claim.places.members).map(|(pod, _)| *pod).collect()
     }
 
     /// With whom else a gang with roles may begin than with those who stand first: where members
