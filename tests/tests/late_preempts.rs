@@ -4,7 +4,7 @@
 use capstan_core::Engine;
 use capstan_core::calendar::Period;
 use capstan_core::model::input::{
-    Enforcement, EvictionNote, Held, Input, PodFacts, PreemptReclaim, SpendingLimit,
+    Enforcement, EvictionNote, Held, Input, PodFacts, PodPhase, PreemptReclaim, SpendingLimit,
 };
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
@@ -242,6 +242,22 @@ fn pods_that_are_no_gang_start_and_stop_others_each_by_itself() {
         assert_eq!((evicted(&last), binds(&last).len()), (vec![], 2));
         engine.recount();
     }
+}
+
+/// Who stood higher than the others of its kind has ended, and says nothing of whom they may stop.
+#[test]
+fn who_has_ended_keeps_nobody_from_stopping_others_by_itself() {
+    let mut members = high_gang(3, 1, None);
+    members.iter_mut().for_each(|member| member.gang.by_itself = true);
+    let ended = &mut members[0];
+    (ended.priority, ended.phase, ended.node) = (20, PodPhase::Succeeded, Some(text("n")));
+    let mut facts = vec![namespace(), gpu_node("n", 2)];
+    facts.extend([bound(&single("low", 1, None, 0), "n"), bound(&members[1], "n")]);
+    facts.extend([members[0].clone(), members[2].clone()].map(Input::Pod));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!((evicted(&output), binds(&output)), (vec!["low".to_owned()], vec![]));
+    engine.recount();
 }
 
 /// A new engine promises anew what the one before it did: whom the mark names goes first.

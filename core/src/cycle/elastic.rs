@@ -154,7 +154,7 @@ impl Engine {
     pub(super) fn stops_by_itself(&self, workload: WorkloadIdx) -> impl Fn(&PodIdx) -> bool + '_ {
         let pods = &self.state.pods;
         let own = self.state.workloads[workload].members.iter().map(|pod| &pods[*pod]);
-        let own = own.filter(|pod| pod.gang.by_itself);
+        let own = own.filter(|pod| pod.gang.by_itself && pod.counts());
         let highest = own.map(|pod| pod.priority).max();
         move |pod| pods[*pod].gang.by_itself && Some(pods[*pod].priority) == highest
     }
