@@ -191,6 +191,7 @@ impl Engine {
         let staying: Vec<WorkloadIdx> = changes.dirty.iter().filter(stay).copied().collect();
         for victim in staying {
             for claimant in self.give_up_claims_on(victim, changes) {
+                self.state.derive_roles(claimant);
                 self.state.keep_state(claimant);
             }
         }
