@@ -200,8 +200,8 @@ impl Elector {
         self.write(self.ours(&fresh), true).await
     }
 
-    /// Writes the Lease as ours; `false`: somebody else was first. Who leads and makes it anew leads
-    /// no longer by that: if it is deleted again at once, nobody who waits has seen it.
+    /// Writes the Lease as ours; `false`: somebody else was first. Who leads and makes it anew
+    /// leads no longer by that: if it is deleted again at once, nobody who waits has seen it.
     async fn write(&mut self, lease: Lease, create: bool) -> kube::Result<bool> {
         let sent = Instant::now();
         let params = PostParams::default();

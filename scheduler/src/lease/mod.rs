@@ -9,8 +9,8 @@
 //! write replaces the Lease as it was read (resourceVersion), so that of two candidates one gets
 //! a conflict. Graceful shutdown gives the lease back (empty holder, `leaseDurationSeconds` of 1).
 //! One that somebody else deletes or empties was not given back: who saw its holder waits as long
-//! as if nothing had happened, and who holds one that was deleted makes it anew, and leads for longer
-//! once it has renewed that.
+//! as if nothing had happened, and who holds one that was deleted makes it anew, and leads for
+//! longer once it has renewed that.
 //!
 //! Phases: read or create -> given back, or unchanged for a whole `leaseDuration` of our own
 //! clock: replace it -> renew every `retryPeriod` -> not renewed in time: deposed for good.
