@@ -93,7 +93,7 @@ impl ShownWorkload {
         let all = meta.owner_references.iter().flatten();
         let (pods, owners): (Vec<_>, Vec<_>) = all.partition(|owner| owner.kind == "Pod");
         let pods: Vec<String> = pods.into_iter().map(|pod| pod.uid.clone()).collect();
-        let owners: Vec<&str> = owners.into_iter().map(|owner| owner.uid.as_str()).collect();
+        let owners: Vec<String> = owners.into_iter().map(|owner| plain(&owner.uid)).collect();
         let conditions = object.status.iter().flat_map(|status| &status.conditions).map(|it| {
             let Condition { type_, status, reason, message, .. } = it.clone();
             (
@@ -189,6 +189,12 @@ impl ShownWorkload {
     }
 }
 
+/// A uid without what stands between parts here. API servers take any text for that of an owner;
+/// one with such letters is nobody's, whatever stands for them.
+fn plain(uid: &str) -> String {
+    uid.replace([',', '\n'], " ")
+}
+
 /// With a byte for each of [`WORDS`].
 fn shortened(mut text: String) -> String {
     for (at, word) in WORDS.iter().enumerate() {
@@ -224,6 +230,7 @@ fn condition((type_, status, reason, message, since, seen): PackedCondition) -> 
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use serde_json::json;
 
     use super::*;
@@ -274,6 +281,23 @@ mod tests {
         bare.metadata.labels = None;
         let nobodys = ShownWorkload::of(&bare);
         assert_eq!((nobodys.scheduler(), nobodys.unpack().scheduler), (None, None));
+    }
+
+    /// Whoever may edit an object writes there what they like.
+    #[test]
+    fn whatever_an_owner_has_for_a_uid_is_one_uid() {
+        let owner = |uid: &str| OwnerReference {
+            api_version: "x.example/v1".to_owned(),
+            kind: "X".to_owned(),
+            name: "x".to_owned(),
+            uid: uid.to_owned(),
+            ..OwnerReference::default()
+        };
+        let mut object = Workload::new("g", WorkloadSpec::default());
+        object.metadata.owner_references = Some(vec![owner("uid-g"), owner("two\nlines,odd")]);
+        let shown = ShownWorkload::of(&object);
+        assert_eq!(shown.unpack().owners, ["uid-g", "two lines odd"]);
+        assert!(!shown.is_of_another("uid-g") && shown.is_of_another("odd"));
     }
 
     #[test]
