@@ -33,15 +33,17 @@ use crate::api::local_queue::LocalQueue;
 use crate::api::pod::Pod as SlimPod;
 use crate::api::workload::Workload;
 use crate::gangs::kinds::Kind;
+use crate::watch::lenient::Lenient;
 
 /// Objects asked for at once.
 const PAGE: u32 = 500;
 /// Pods that have ended.
 const ENDED: &str = "status.phase!=Pending,status.phase!=Running";
 
-/// All Workloads, packed page by page; `None`: the API does not serve them.
+/// All Workloads, packed page by page; `None`: the API does not serve them. One that cannot be read
+/// (older API servers hold nobody to the range of a number) hides no other.
 pub(super) async fn list(client: &Client) -> Result<Option<Vec<(Name, ShownWorkload)>>, Error> {
-    let api: Api<Workload> = Api::all(client.clone());
+    let api: Api<Lenient<Workload>> = Api::all(client.clone());
     let mut params = ListParams::default().limit(PAGE);
     let mut all = Vec::new();
     loop {
@@ -51,10 +53,22 @@ pub(super) async fn list(client: &Client) -> Result<Option<Vec<(Name, ShownWorkl
             Err(error) => return Err(error),
         };
         let next = page.metadata.continue_.clone().filter(|next| !next.is_empty());
-        all.extend(page.items.iter().filter_map(ShownWorkload::named));
+        all.extend(page.items.iter().filter_map(packed));
         match next {
             Some(next) => params.continue_token = Some(next),
             None => return Ok(Some(all)),
+        }
+    }
+}
+
+fn packed(found: &Lenient<Workload>) -> Option<(Name, ShownWorkload)> {
+    match found {
+        Lenient::Read(object) => ShownWorkload::named(object),
+        Lenient::Broken(object, path, problem) => {
+            let meta = &object.metadata;
+            let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+            tracing::warn!(namespace, name, "a Workload is passed over: {path}: {problem}");
+            None
         }
     }
 }

@@ -49,7 +49,7 @@ use crate::live::{Kind, Object, Seen, Stored};
 use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 
 pub(crate) mod kinds;
-mod lenient;
+pub(crate) mod lenient;
 
 use kinds::{MetaOf, Raw};
 use lenient::Lenient;

@@ -12,7 +12,7 @@ use super::*;
 use crate::api::cluster_queue::CohortStatus;
 use crate::gangs::kinds::Kind;
 use crate::publish::groups::GroupKey;
-use crate::publish::requests::carry_out;
+use crate::publish::requests::{carry_out, list};
 
 /// A server that has one Workload, and refuses a patch of the object itself with this code where
 /// the patch means another uid, or always.
@@ -59,6 +59,26 @@ async fn a_patch_that_meets_another_object_is_not_done_and_shows_that_one() {
     }
     let client = server("mine", 409, false, Arc::default());
     assert!(matches!(carry_out(&client, &key, patch()).await, Answer::Shows(_)));
+}
+
+/// A number beyond its range: older API servers take it from whoever edits an object.
+#[tokio::test]
+async fn a_workload_that_cannot_be_read_hides_no_other() {
+    let service = tower::service_fn(|_: Request<Body>| {
+        let object = |name: &str, priority: i64| {
+            json!({"apiVersion": "capstan.sh/v1alpha1", "kind": "Workload",
+                "metadata": {"name": name, "namespace": "ns", "uid": name},
+                "spec": {"priority": priority}})
+        };
+        let list = json!({"apiVersion": "capstan.sh/v1alpha1", "kind": "WorkloadList",
+            "metadata": {"resourceVersion": "9"},
+            "items": [object("odd", 3_000_000_000), object("g", 7)]});
+        let body = Body::from(list.to_string().into_bytes());
+        async move { Ok::<_, BoxError>(Response::new(body)) }
+    });
+    let found = list(&Client::new(service, "ns")).await.expect("a list").expect("served");
+    let found: Vec<_> = found.iter().map(|(name, it)| (name, it.unpack().spec.priority)).collect();
+    assert_eq!(found, [(&name("g"), 7)]);
 }
 
 #[tokio::test]
