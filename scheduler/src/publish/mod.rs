@@ -53,12 +53,13 @@ mod workload;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use capstan_core::Engine;
 use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView, WorkloadDetails};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{Action, Effect, PodRef};
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -232,8 +233,18 @@ impl Publisher {
 
     /// Objects and events that are not written yet: zero once the API shows everything.
     pub fn backlog(&self) -> usize {
+        self.owes_by(Time(i64::MAX))
+    }
+
+    /// Those of them that are due within so long: others are put off for longer than that.
+    pub fn owes_within(&self, long: Duration) -> usize {
+        let span = Span(i64::try_from(long.as_millis()).unwrap_or(i64::MAX));
+        self.owes_by(self.clock.now().plus(span))
+    }
+
+    fn owes_by(&self, by: Time) -> usize {
         let plan = self.plan.lock();
-        plan.backlog() + plan.notes.waiting()
+        plan.backlog(by) + plan.notes.waiting()
     }
 
     fn with(&self, change: impl FnOnce(&mut Plan, Time)) {

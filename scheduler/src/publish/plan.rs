@@ -125,11 +125,11 @@ impl Plan {
         self.beside_until = now.plus(CALM);
     }
 
-    /// Objects with a request to come or on its way.
-    pub fn backlog(&self) -> usize {
+    /// Objects with a request on its way, or to come by then.
+    pub fn backlog(&self, by: Time) -> usize {
         let ready: usize = self.ready.iter().map(BTreeMap::len).sum();
         let flying = self.entries.values().filter(|e| e.flying).count();
-        self.later.len() + ready + flying + self.telling
+        self.later.iter().take_while(|(at, _)| *at <= by).count() + ready + flying + self.telling
     }
 
     /// An event that was given out was sent, or could not be.

@@ -5,11 +5,12 @@ use capstan_core::plan::{Preemption, PreemptionReason, State};
 
 use serde_json::json;
 
-use super::{Api, BORN, OURS, at, gang, name, queue_view, ready};
+use super::{Api, BORN, EVER, OURS, at, gang, lone, name, queue_view, ready};
 use crate::publish::entry::{Key, Write};
 use crate::publish::plan::{COMES_BACK, Plan};
 use crate::publish::rates::{LATE, Limits};
 use crate::publish::shown::ShownWorkload;
+use crate::publish::workload;
 use crate::render::fixture;
 
 #[test]
@@ -133,4 +134,16 @@ fn what_is_to_outlive_the_pods_of_a_bare_gang_waits_for_no_effect() {
             assert_eq!(named, 1 - writes, "{reason:?} {name}");
         }
     }
+}
+
+/// Who ends waits for what is written until then, and for nothing else.
+#[test]
+fn what_is_put_off_is_owed_when_it_is_due() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), lone(State::Queued));
+    assert_eq!(plan.backlog(at(0)), 1, "it is to be looked at");
+    assert_eq!(api.work(&mut plan, at(0)), 0, "most pods of their own never get an object");
+    let patience = workload::LONE_PATIENCE.0;
+    let owed = [at(patience - 1), at(patience), EVER].map(|by| plan.backlog(by));
+    assert_eq!(owed, [0, 1, 1]);
 }

@@ -32,7 +32,7 @@ fn a_cohort_says_whether_its_quota_counts_and_why_not() {
     }
     // One that is gone is let alone; one that comes again is read again.
     plan.cohorts(at(20_000), Vec::new());
-    assert_eq!((api.work(&mut plan, at(99_000)), plan.backlog()), (0, 0));
+    assert_eq!((api.work(&mut plan, at(99_000)), plan.backlog(EVER)), (0, 0));
 }
 
 #[test]

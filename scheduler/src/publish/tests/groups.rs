@@ -6,7 +6,7 @@ use capstan_core::model::input::GangSource;
 use capstan_core::plan::State;
 use serde_json::{Value, json};
 
-use super::{Api, at, gang, name, ready, waits};
+use super::{Api, EVER, at, gang, name, ready, waits};
 use crate::config::Config;
 use crate::gangs::kinds::Kind;
 use crate::live::{self, Live, Object, Seen};
@@ -369,5 +369,5 @@ fn a_group_is_its_last_workloads_and_is_forgotten_with_its_object() {
     scene.live.take(Seen::Absent(live::Kind::Gang(Kind::PluginsGroup)));
     assert!(of_workload(&details, &scene.live).is_none());
     scene.plan.groups_there(|_| false);
-    assert_eq!(scene.plan.backlog(), 0);
+    assert_eq!(scene.plan.backlog(EVER), 0);
 }

@@ -42,6 +42,7 @@ use crate::render::fixture;
 /// The scheduler's name.
 const OURS: &str = "capstan";
 const BORN: Time = Time(1_700_000_000_000);
+const EVER: Time = Time(i64::MAX);
 
 fn at(ms: i64) -> Time {
     BORN.plus(Span(ms))
@@ -294,7 +295,7 @@ fn what_is_shown_already_is_not_written() {
         plan.workload(at(second * 1_000), waiting.clone());
         assert_eq!(api.work(&mut plan, at(second * 1_000)), 0);
     }
-    assert_eq!((plan.backlog(), plan.wake()), (0, None));
+    assert_eq!((plan.backlog(EVER), plan.wake()), (0, None));
     // A new engine over the same API writes nothing either.
     let mut again = Plan::new(Limits::default(), OURS.into());
     again.workload(at(6_000), waiting);
@@ -536,7 +537,7 @@ fn a_status_of_a_queue_is_read_before_it_is_written() {
         }
     }
     plan.cluster_queues(at(30_000), Vec::new());
-    assert_eq!((api.work(&mut plan, at(99_000)), plan.backlog()), (0, 0));
+    assert_eq!((api.work(&mut plan, at(99_000)), plan.backlog(EVER)), (0, 0));
 }
 
 #[test]

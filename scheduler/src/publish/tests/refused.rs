@@ -42,7 +42,7 @@ fn names_that_no_object_can_have_are_in_no_spec_and_the_status_says_them() {
         assert!(reason.starts_with(&begin), "{reason}");
         // Compared with what the API shows, nothing is missing.
         plan.workload(at(9_000), queued(name));
-        assert_eq!((api.work(&mut plan, at(9_000)), plan.backlog()), (0, 0), "{name}");
+        assert_eq!((api.work(&mut plan, at(9_000)), plan.backlog(EVER)), (0, 0), "{name}");
     }
 }
 
@@ -120,7 +120,7 @@ fn an_object_that_cannot_be_patched_keeps_no_status_back() {
     let pauses: Vec<u32> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(pauses, [4, 8, 16, 32, 60, 60, 60]);
     // Nobody refuses it any more.
-    while plan.backlog() > 0 {
+    while plan.backlog(EVER) > 0 {
         let now = plan.wake().expect("it is tried again");
         api.work(&mut plan, now);
     }

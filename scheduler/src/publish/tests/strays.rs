@@ -11,7 +11,7 @@ fn what_no_gang_stands_for_is_deleted() {
     assert_eq!(api.work(&mut plan, at(2_000)), 0, "it may come back");
     assert_eq!(api.work(&mut plan, at(7_000)), 1);
     assert_eq!(api.writes.last().expect("one").1, Write::Delete(Some("made".to_owned())));
-    assert_eq!(plan.backlog(), 0);
+    assert_eq!(plan.backlog(EVER), 0);
     // At a start: what the list shows and the engine does not know.
     for listed_first in [true, false] {
         let mut plan = Plan::new(Limits::default(), OURS.into());
@@ -45,7 +45,7 @@ fn what_stood_at_the_start_judges_the_first_list_alone() {
     plan.listed(at(0), []);
     plan.workload(at(1_000), gang(State::Queued));
     api.work(&mut plan, at(1_000));
-    assert_eq!((api.work(&mut plan, at(3_000)), plan.backlog()), (0, 0), "all of it is shown");
+    assert_eq!((api.work(&mut plan, at(3_000)), plan.backlog(EVER)), (0, 0), "all of it is shown");
     let shown = ShownWorkload::named(&api.workload("g")).expect("it has a name");
     plan.listed(at(60_000), [shown]);
     assert_eq!(plan.next(at(66_000)), None, "work that came since stands for it");
@@ -58,7 +58,7 @@ fn what_ends_before_the_first_list_leaves_nothing_to_wait_for() {
     plan.workload(at(0), gang(State::Queued));
     plan.standing(at(0), BTreeSet::from([name("g")]));
     plan.gone(at(1_000), &name("g"));
-    assert_eq!((plan.next(at(9_000)), plan.backlog()), (None, 0), "there may never be a list");
+    assert_eq!((plan.next(at(9_000)), plan.backlog(EVER)), (None, 0), "there may never be a list");
     let mut left = super::workload::object(&gang(State::Queued), OURS);
     left.metadata.uid = Some("old".to_owned());
     api.objects.insert(Key::Workload(name("g")), json!(left));

@@ -8,7 +8,7 @@ use capstan_core::model::input::GangSource;
 use capstan_core::plan::{Preemption, PreemptionReason, State};
 use serde_json::{Value, json};
 
-use super::{Api, OURS, at, gang, name, pod, ready};
+use super::{Api, EVER, OURS, at, gang, name, pod, ready};
 use crate::publish::entry::{Answer, Key, Shown, Write};
 use crate::publish::plan::EVERY;
 use crate::publish::shown::Compared;
@@ -42,7 +42,7 @@ fn what_went_with_its_job_is_not_made_again() {
     plan.workload(at(3_000), orphans);
     assert_eq!(api.work(&mut plan, at(3_000)), 0);
     plan.gone(at(4_000), &name("g"));
-    assert_eq!((api.work(&mut plan, at(60_000)), plan.backlog()), (0, 0), "nor deleted again");
+    assert_eq!((api.work(&mut plan, at(60_000)), plan.backlog(EVER)), (0, 0), "nor deleted again");
 }
 
 #[test]
