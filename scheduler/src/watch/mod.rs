@@ -491,7 +491,7 @@ fn explain(error: &watcher::Error) -> String {
 }
 
 /// The code of what the server answered; `None`: it did not.
-fn answered(error: &watcher::Error) -> Option<u16> {
+pub(crate) fn answered(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
