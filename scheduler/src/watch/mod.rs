@@ -422,7 +422,8 @@ impl Follower {
                 let says = explain(error);
                 format!("{says}; all of them are read: apply the CRDs of this version")
             }
-            Answer::Forbidden => {
+            // Who is not known (401) lacks no right.
+            Answer::Forbidden if answered(error) == Some(403) => {
                 let says = explain(error);
                 format!("{says}; grant get, list and watch on it to the service account")
             }

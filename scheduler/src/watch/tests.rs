@@ -51,6 +51,18 @@ fn the_code_says_what_an_error_means_wherever_it_comes_from() {
 }
 
 #[test]
+fn who_may_not_look_is_told_what_to_grant_and_who_is_not_known_is_not() {
+    let says = |code| {
+        let mut follower = Follower::new(Kind::Pod, mpsc::channel(1).0);
+        let error = watcher::Error::InitialListFailed(api(code));
+        assert!(follower.say(Answer::of(&error), &error, "/api/v1/pods"), "once");
+        follower.told.pop_back().expect("it was said")
+    };
+    assert!(says(403).ends_with("; grant get, list and watch on it to the service account"));
+    assert_eq!(says(401), "so it is (401)");
+}
+
+#[test]
 fn only_who_is_asked_for_a_list_can_be_unable_to_stream_one() {
     for code in [400, 422] {
         let start = watcher::Error::WatchStartFailed(api(code));
