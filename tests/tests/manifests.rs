@@ -204,6 +204,23 @@ fn the_policy_of_networks_is_the_chart_s_and_off_by_default() {
     assert_eq!(*port, service["spec"]["ports"][0]["targetPort"]);
 }
 
+/// Elsewhere nobody could hold it, and so nobody would lead.
+#[test]
+fn the_lease_may_be_held_where_the_configuration_has_it() {
+    let place =
+        "{{ .Values.config.leaderElection.resourceNamespace | default .Release.Namespace }}";
+    for name in ["role.yaml", "role-binding.yaml"] {
+        let text = read(&format!("manifests/chart/templates/{name}"));
+        let (_, meta) = text.split_once("\nmetadata:\n").expect("metadata");
+        let found = meta.lines().find_map(|line| line.strip_prefix("  namespace: "));
+        assert_eq!(found, Some(place), "{name}");
+    }
+    // Who may: the account of the release.
+    let text = read("manifests/chart/templates/role-binding.yaml");
+    let (_, subjects) = text.split_once("\nsubjects:\n").expect("subjects");
+    assert!(subjects.contains("  namespace: {{ .Release.Namespace }}"), "{subjects}");
+}
+
 /// Where the classes of the system are limited to namespaces with a quota for them.
 #[test]
 fn the_pods_may_have_their_priority_class() {
