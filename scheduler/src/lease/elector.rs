@@ -141,7 +141,10 @@ impl Elector {
             Some(404) if self.seen.is_none() => {
                 "; make the namespace, or name another: leaderElection.resourceNamespace"
             }
-            Some(403) => "; leaderElection.resourceNamespace names another namespace",
+            Some(403) => {
+                "; grant get, create and update on it there, or name another namespace: \
+                 leaderElection.resourceNamespace"
+            }
             _ => "",
         };
         format!("{}{hint}", client::explain(error))

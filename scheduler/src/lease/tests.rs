@@ -587,13 +587,13 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_made_where_it_is_looked_for_says_what_to_do() {
-    for code in [403, 404] {
+    for (code, advice) in [(403, "grant get, create"), (404, "make the namespace")] {
         let server = Server::default();
         server.faults(&[Fault::None, Fault::Instead(code)]);
         let first = Replica::start(&server, "first");
         seconds(1).await;
         let Some(LeaseEvent::Failed(why)) = first.last() else { panic!("{:?}", first.last()) };
-        assert!(why.contains("leaderElection.resourceNamespace"), "{why}");
+        assert!(why.contains(advice) && why.contains("leaderElection.resourceNamespace"), "{why}");
         seconds(2).await;
         assert!(first.leads(), "it is tried again");
     }
