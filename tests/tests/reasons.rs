@@ -232,3 +232,27 @@ fn who_leaves_for_a_rule_is_told_that_rule_and_not_its_room() {
     let words = "needs its room, 1 GPU; priority 0 < 9";
     assert_eq!((victim.as_str(), because.as_str()), ("team/other", words));
 }
+
+/// As things are all nodes are full, and once others have left members are not searched for in
+/// every order on so many nodes: that is told, or it would be the cluster that says no.
+#[test]
+fn where_the_search_ends_once_others_have_left_it_says_so() {
+    let wants = Neighbours { affinity: vec![near()], ..Neighbours::default() };
+    let waiting = || {
+        let pods = gang("g", 5, None, &shape("x", 1, wants.clone()), &in_queue(None));
+        pods.into_iter().map(|pod| PodFacts { priority: 9, ..pod })
+    };
+    // Four in a zone have room, and five want to be in one.
+    for (zones, ends) in [(2, false), (80, true)] {
+        let count = zones * 4;
+        let name = |at: u32| format!("n{at:03}");
+        let nodes = (0..count).map(|at| in_zone(&name(at), &(at / 4).to_string(), 1));
+        let mut facts: Vec<Input> = nodes.map(|facts| Input::Node(facts.into())).collect();
+        let low = gang("low", count, None, &shape("y", 1, Neighbours::default()), &in_queue(None));
+        facts.extend(low.iter().zip(0..).map(|(pod, at)| bound(pod, &name(at))));
+        let says = told(facts, waiting().collect(), "g");
+        let ended = "Places are searched for in every order on up to 256 nodes";
+        assert_eq!(says.contains(ended), ends, "{zones} zones: {says}");
+        assert!(says.contains("nvidia.com/gpu"), "{says}");
+    }
+}

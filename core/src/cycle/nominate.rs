@@ -7,7 +7,7 @@ use capstan_topology::ResourceIdx;
 
 use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
-use crate::explain::reason::{Reason, SearchBound};
+use crate::explain::reason::Reason;
 use crate::explain::together;
 use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -527,9 +527,8 @@ impl Attempt<'_> {
                 Verdict::Blocked
             }
             _ => {
-                if let Some(bound @ (SearchBound::Victims(_) | SearchBound::Cleared(_))) =
-                    txn.ended(&need.asks)
-                {
+                let of_one = || need.asks.iter().find_map(|ask| txn.ended(&[*ask]));
+                if let Some(bound) = txn.ended(&need.asks).or_else(of_one) {
                     choice.reason = choice.reason.take().map(|reason| reason.with_ended(bound));
                 }
                 Verdict::NoFit
