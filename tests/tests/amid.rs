@@ -16,6 +16,7 @@ use capstan_tests::disks::{claim, class, key};
 use capstan_tests::facts::{
     TEAM, amounts, gang, in_queue, labels, namespace, node, pod, shape, text,
 };
+use capstan_tests::hand::{bound, evicted};
 use capstan_tests::kinds::ZONE;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -226,4 +227,24 @@ fn who_wants_others_near_waits_where_no_node_is_left() {
         engine.recount();
     }
     assert_eq!(engine.workloads().len(), 2);
+}
+
+/// More who run elsewhere, and could not help, than one search looks at, all of lower priority than
+/// the one that could.
+#[test]
+fn who_makes_room_for_a_gang_is_found_amid_those_who_could_not() {
+    let (idle, wishes) = (shape(&[]), in_queue(None));
+    let idle = |at: usize| bound(&pod(&format!("idle-{at:05}"), &idle, &wishes), "other");
+    let mut fast = named(0, 2);
+    fast.labels.insert(text(POOL), text("fast"));
+    let nodes = [node("other", &[("pods", 30_000)]), fast];
+    let there = PodFacts { priority: 1, ..pod("there", &shape(&[("cpu", 2)]), &wishes) };
+    let member = PodShape { node_selector: labels(&[(POOL, "fast")]), ..asking(1) };
+    let pods = gang("g", 2, None, &Arc::new(member), &wishes).into_iter();
+    let mut facts = vec![namespace(), bound(&there, "n0000")];
+    facts.extend(nodes.into_iter().map(|it| Input::Node(it.into())));
+    facts.extend((0..20_001).map(idle));
+    facts.extend(pods.map(|pod| Input::Pod(PodFacts { priority: 9, ..pod })));
+    let output = Engine::new().step(Time(1_000), facts);
+    assert_eq!(evicted(&output), ["there"]);
 }

@@ -183,6 +183,9 @@ impl Search<'_> {
             (!leaving, candidate.kind != Kind::Unqueued)
         });
         if order.len() > CANDIDATES_MAX {
+            order.retain(|it| self.need.could_free(txn.state(), it.workload));
+        }
+        if order.len() > CANDIDATES_MAX {
             order.truncate(CANDIDATES_MAX);
             txn.note_end(&self.need.asks, SearchBound::Victims(CANDIDATES_MAX as u32));
         }

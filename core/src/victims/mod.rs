@@ -30,6 +30,7 @@
 
 use capstan_topology::{DomainIdx, NodeIdx, ResourceIdx};
 
+use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::PreemptReclaim;
 use crate::model::state::ClusterState;
@@ -205,6 +206,9 @@ fn search_anew(
         let reclaimed = list.iter().any(|c| c.kind.elsewhere() && c.quota);
         let borrowed = search.borrowed(txn).filter(|_| reclaimed && !search.may_borrow(txn));
         return Err(borrowed.map_or(Lack::Quota, Lack::WouldBorrow));
+    }
+    if list.were_cut() {
+        txn.note_end(&need.asks, SearchBound::Victims(CANDIDATES_MAX as u32));
     }
     let list = list.ordered(txn.state(), need);
     // Borrowers leave only for one that borrows nothing. Where nodes are what is short, the own

@@ -16,7 +16,7 @@ use crate::model::ids::QueueIdx;
 use crate::model::state::ClusterState;
 use crate::quota::history::{QueueName, Usage, name_of};
 use crate::time::{Span, Time};
-use crate::victims::candidates::Candidate;
+use crate::victims::candidates::{Candidate, Kind};
 use crate::victims::{CANDIDATES_MAX, Need};
 
 /// Candidates that are put in order before it is known that more are needed; then so many times
@@ -37,12 +37,14 @@ pub struct Candidates {
     of_quota: Option<Box<Candidates>>,
     /// So many are kept at most.
     most: usize,
+    /// Some were not kept.
+    cut: bool,
 }
 
 impl Candidates {
     /// These, in any order.
     pub fn new(all: Vec<Candidate>) -> Candidates {
-        Candidates { all, in_order: 0, of_quota: None, most: CANDIDATES_MAX }
+        Candidates { all, in_order: 0, of_quota: None, most: CANDIDATES_MAX, cut: false }
     }
 
     /// All are kept: for a search that looks at those who stand together.
@@ -89,6 +91,7 @@ impl Candidates {
     /// All of them, in order.
     pub fn ordered(&mut self, state: &ClusterState, need: &Need) -> &[Candidate] {
         if self.in_order < self.all.len() {
+            self.leave_out_helpless(state, need);
             put_in_order(state, &mut self.all[self.in_order..], usize::MAX);
             heed_usage(state, &mut self.all);
             heed_budgets(state, need, &mut self.all);
@@ -96,6 +99,22 @@ impl Candidates {
             self.in_order = self.all.len();
         }
         &self.all
+    }
+
+    /// Where there are more than are kept those stay out who could not help: those who could must
+    /// not be cut off behind them.
+    fn leave_out_helpless(&mut self, state: &ClusterState, need: &Need) {
+        if self.all.len() > self.most {
+            let own = |it: &Candidate| it.kind == Kind::WithinQueue;
+            self.all.retain(|it| own(it) || could_help(state, need, it));
+            self.in_order = 0;
+            self.cut = self.all.len() > self.most;
+        }
+    }
+
+    /// Whether some were cut off, being more than one search looks at.
+    pub fn were_cut(&self) -> bool {
+        self.cut
     }
 
     /// Whether some are not in order.
@@ -146,11 +165,14 @@ fn charge_budgets<'c>(
     in_order: impl Iterator<Item = &'c mut Candidate>,
 ) {
     let mut allowance = Allowance::new(state);
-    let could_help =
-        |candidate: &Candidate| candidate.quota || need.could_free(state, candidate.workload);
-    for candidate in in_order.filter(|candidate| could_help(candidate)) {
+    for candidate in in_order.filter(|candidate| could_help(state, need, candidate)) {
         candidate.breaks_budget = allowance.breaks(candidate.workload);
     }
+}
+
+/// Whether somebody holds what is short of quota, or something would come free with it.
+fn could_help(state: &ClusterState, need: &Need, candidate: &Candidate) -> bool {
+    candidate.quota || need.could_free(state, candidate.workload)
 }
 
 /// Of each kind those go last who break a budget.
