@@ -12,7 +12,10 @@ use capstan_core::model::input::{
 use capstan_core::plan::Outcome;
 use capstan_core::time::Time;
 use capstan_tests::disks::{claim, class, key};
-use capstan_tests::facts::{GPU, TEAM, amounts, gang, in_queue, labels, node, pod, text};
+use capstan_tests::facts::{
+    GPU, TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, labels, local_queue,
+    namespace, node, nominal, pod, text,
+};
 use capstan_tests::hand::{binds, bound, view};
 
 const NOW: Time = Time(1_000_000);
@@ -255,4 +258,38 @@ fn where_the_search_ends_once_others_have_left_it_says_so() {
         assert_eq!(says.contains(ended), ends, "{zones} zones: {says}");
         assert!(says.contains("nvidia.com/gpu"), "{says}");
     }
+}
+
+/// Two roles that must be on one host, and a queue of flavors of one host each: either role fits
+/// into any of them, and both into the last alone.
+fn both_on_the_last(flavors: usize) -> (Vec<Input>, Vec<PodFacts>) {
+    let names: Vec<String> = (0..flavors).map(|at| format!("f{at}")).collect();
+    let quota = [(GPU, nominal(9))];
+    let listed: Vec<_> = names.iter().map(|name| (name.as_str(), &quota[..])).collect();
+    let queue = cluster_queue("q", None, group(&listed));
+    let mut ground = vec![namespace(), Input::ClusterQueue(queue)];
+    ground.push(Input::LocalQueue(local_queue("q")));
+    for (at, name) in names.iter().enumerate() {
+        ground.push(Input::Flavor(flavor(name, &[(ZONE, name)])));
+        let gpus = if at + 1 == flavors { 2 } else { 1 };
+        ground.push(Input::Node(in_zone(name, name, gpus).into()));
+    }
+    let wishes = Wishes { queue: Some(text("q")), ..Wishes::clone(&on_one_host()) };
+    let role = |own| shape(own, 1, Neighbours::default());
+    let mut pods = gang("g", 2, None, &role("x"), &Arc::new(wishes));
+    pods[1].shape = role("y");
+    (ground, pods)
+}
+
+#[test]
+fn where_not_all_choices_of_flavors_are_looked_at_it_says_so() {
+    // The last of 64 choices.
+    let (mut facts, pods) = both_on_the_last(8);
+    facts.extend(pods.into_iter().map(Input::Pod));
+    assert_eq!(binds(&Engine::new().step(NOW, facts)).len(), 2);
+    // The last of 81.
+    let (ground, pods) = both_on_the_last(9);
+    let says = told(ground, pods, "g");
+    let ended = "The search ended after 64 choices of members and flavors: one may fit";
+    assert!(says.contains(ended), "{says}");
 }

@@ -7,7 +7,7 @@ use capstan_topology::ResourceIdx;
 
 use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
-use crate::explain::reason::Reason;
+use crate::explain::reason::{Reason, SearchBound};
 use crate::explain::together;
 use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -494,12 +494,21 @@ impl Attempt<'_> {
     fn others_fit(&self, txn: &mut Txn<'_>, choice: &mut Choice, most: &Most) -> bool {
         let Some(queue) = self.queue else { return false };
         let demand = self.demand(queue, &[]);
-        let (found, room) = as_things_are::find(txn, &demand, most, |txn, other| {
+        let (found, room, cut) = as_things_are::find(txn, &demand, most, |txn, other| {
             let asks = self.asks(txn, other);
             self.holds_all(txn, &asks).is_ok()
         });
-        choice.room |= room;
-        let Some(found) = found else { return false };
+        choice.room |= room || cut;
+        let Some(found) = found else {
+            // With fewer members more choices are looked at elsewhere.
+            if cut && self.look.combinations == COMBINATIONS_MAX {
+                let asks = self.asks(txn, choice);
+                let asks = asks.iter().map(|ask| (ask.class, ask.pods.len() as u32));
+                let bound = SearchBound::Choices(COMBINATIONS_MAX);
+                txn.note_end(&asks.collect::<Vec<_>>(), bound);
+            }
+            return false;
+        };
         let next = std::mem::take(&mut choice.next);
         *choice = Choice { next, ..found };
         true

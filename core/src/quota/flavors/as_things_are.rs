@@ -46,27 +46,27 @@ struct Search<'a, 'd, F> {
     holds: F,
     /// The best so far.
     best: Option<Choice>,
-    /// Something lacked nothing but room on nodes, or was not looked at.
+    /// Something lacked nothing but room on nodes.
     room: bool,
 }
 
 /// The best combination of flavors for all sets that fits by quota, borrows no further in any part
-/// than `most`, and fits set by set on nodes, and together as `holds` says; and whether some
-/// combination lacked nothing but room on nodes, or was not looked at.
+/// than `most`, and fits set by set on nodes, and together as `holds` says; whether some
+/// combination lacked nothing but room on nodes, and whether some was not looked at.
 pub fn find(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     most: &Most,
     holds: impl FnMut(&mut Txn<'_>, &Choice) -> bool,
-) -> (Option<Choice>, bool) {
+) -> (Option<Choice>, bool, bool) {
     if demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
-        return (None, false);
+        return (None, false, false);
     }
     let parts = unit::parts(txn, demand, &unit::units(txn.state(), demand));
     let mut search = Search { demand, most, holds, best: None, room: false };
     let before = Choice::without_queue(demand.sets.len());
     let cut = Walk::new(&parts, demand.combinations).run(txn, &mut search, &before);
-    (search.best, search.room || cut)
+    (search.best, search.room, cut)
 }
 
 /// How far another choice may borrow where this one would preempt: a queue may prefer that. Part by
