@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{Input, PreemptReclaim, PreemptionPolicy};
-use capstan_core::plan::{Action, State};
+use capstan_core::plan::{Action, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, flavor, group, in_queue, local_queue, namespace, nominal, pod,
@@ -71,7 +71,7 @@ fn possible(all: &Borrowers, asked: i64, (owner, own): (i64, i64)) -> bool {
     })
 }
 
-fn world(all: &Borrowers, (owner, own): (i64, i64)) -> Engine {
+fn world(nodes: usize, all: &Borrowers, (owner, own): (i64, i64)) -> Engine {
     let queue = |name: &str, quota: i64| {
         cluster_queue(name, Some("all"), group(&[(DEFAULT, &[(GPU, nominal(quota))])]))
     };
@@ -82,14 +82,51 @@ fn world(all: &Borrowers, (owner, own): (i64, i64)) -> Engine {
         facts.push(Input::LocalQueue(local_queue(&queue.name)));
         facts.push(Input::ClusterQueue(queue));
     }
-    facts.extend((0..NODES).map(|node| gpu_node(&format!("n{node}"), NODE)));
+    facts.extend((0..nodes).map(|node| gpu_node(&format!("n{node:02}"), NODE)));
     for (at, (node, gpus)) in all.iter().enumerate() {
         let guest = pod(&format!("g{at}"), &shape(&[(GPU, *gpus)]), &in_queue(Some("guest")));
-        facts.push(bound(&guest, &format!("n{node}")));
+        facts.push(bound(&guest, &format!("n{node:02}")));
     }
     let mut engine = Engine::new();
     engine.step(NOW, facts);
     engine
+}
+
+/// Borrowers that are stopped, in order.
+fn evicted(output: &StepOutput) -> Vec<usize> {
+    let evicted = |action: &Action| match action {
+        Action::Evict { pod, .. } => pod.name.strip_prefix('g').map(|at| at.parse().unwrap()),
+        _ => None,
+    };
+    let gone: BTreeSet<usize> =
+        output.effects.iter().filter_map(|effect| evicted(&effect.action)).collect();
+    gone.into_iter().collect()
+}
+
+/// Sixteen nodes with two borrowers of four GPUs each, of whom one may leave, since four GPUs are
+/// borrowed, and then these on the seventeenth. Who leaves, and what the owner of eight is told.
+fn beside_sixteen(last: &[i64]) -> (Vec<usize>, Option<String>) {
+    let others = (0..16).flat_map(|node| [(node, 4), (node, 4)]);
+    let all: Borrowers = others.chain(last.iter().map(|gpus| (16, *gpus))).collect();
+    let mut engine = world(17, &all, (NODE, sum(&all) - 4));
+    let owner = pod("owner", &shape(&[(GPU, NODE)]), &in_queue(Some("owner")));
+    let output = engine.step(NOW, vec![Input::Pod(owner)]);
+    (evicted(&output), view(&engine, "owner").reason.map(|reason| reason.to_string()))
+}
+
+#[test]
+fn the_one_node_that_can_be_cleared_is_found_beside_many_that_cannot() {
+    assert_eq!(beside_sixteen(&[8]).0, [32]);
+}
+
+/// Whoever has one GPU may leave before whoever has seven: which is found where nodes are looked at
+/// that come after sixteen in vain.
+#[test]
+fn where_nodes_are_left_alone_since_others_came_to_nothing_it_is_told() {
+    let (gone, told) = beside_sixteen(&[7, 1]);
+    assert!(gone.is_empty(), "{gone:?}");
+    let told = told.expect("it waits");
+    assert!(told.contains("The search for whom to preempt ended after"), "{told}");
 }
 
 proptest! {
@@ -107,17 +144,11 @@ proptest! {
     ) {
         // What is used is covered by the quota of both.
         prop_assume!(sum(&all) <= quota.0 + quota.1);
-        let mut engine = world(&all, quota);
+        let mut engine = world(NODES, &all, quota);
         let owner = pod("owner", &shape(&[(GPU, asked)]), &in_queue(Some("owner")));
         let output = engine.step(NOW, vec![Input::Pod(owner)]);
         engine.recount();
-        let evicted = |action: &Action| match action {
-            Action::Evict { pod, .. } => pod.name.strip_prefix('g').map(|at| at.parse().unwrap()),
-            _ => None,
-        };
-        let gone: BTreeSet<usize> =
-            output.effects.iter().filter_map(|effect| evicted(&effect.action)).collect();
-        let gone: Vec<usize> = gone.into_iter().collect();
+        let gone = evicted(&output);
         let started = view(&engine, "owner").state != State::Queued;
         let free = |gone: &[usize]| does(&all, gone, asked, quota.0 + quota.1);
         prop_assert_eq!(started, possible(&all, asked, quota), "{:?} leave", gone);

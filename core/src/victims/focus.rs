@@ -21,8 +21,9 @@
 //! Cost: one look at each node that candidates stand on, without any change; then removals, half of
 //! at most [`REMOVALS_MAX`] to learn what nodes cost. For one pod that is alone that ends once no
 //! other node can cost less, or [`FOUND_MAX`] would do. For others nodes that lack least come
-//! first, and where [`FAILURES_MAX`] of those come to nothing, what may be taken is too little, and
-//! others lack more. Meanwhile only the node that is looked at is kept current. Nothing survives a
+//! first, of equals those that fewest would have to leave, and where [`FAILURES_MAX`] of those come
+//! to nothing, what may be taken is mostly too little, and others lack more: that is told as where
+//! the search ended. Meanwhile only the node that is looked at is kept current. Nothing survives a
 //! restart.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +82,8 @@ struct Focus<'s, 'a, 'c> {
     removals: u32,
     /// Some nodes were not looked at, because others took all removals that may be.
     ended: bool,
+    /// Or because so many before them came to nothing.
+    passed: bool,
 }
 
 impl Search<'_> {
@@ -105,6 +108,7 @@ impl Search<'_> {
             kept: None,
             removals: REMOVALS_MAX,
             ended: false,
+            passed: false,
         };
         // Kinds for which `focus.stands` was reckoned: other domains may lack room for others.
         let mut known: Vec<ClassIdx> = Vec::new();
@@ -126,7 +130,11 @@ impl Search<'_> {
             }
         }
         let cut = cut.then_some(SearchBound::Cleared(DOMAINS_MAX as u32));
-        Err(focus.ended.then_some(SearchBound::Victims(REMOVALS_MAX)).or(cut))
+        let tries = match focus.ended {
+            true => Some(REMOVALS_MAX),
+            false => focus.passed.then_some(REMOVALS_MAX - focus.removals),
+        };
+        Err(tries.map(SearchBound::Victims).or(cut))
     }
 
     /// Where all members must come together and somebody may leave, the roomiest first; where each
@@ -205,8 +213,10 @@ impl<'c> Focus<'_, '_, 'c> {
     fn clear(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
         let costs = self.costs(txn);
         let starts = costs.len().min(STARTS_MAX);
-        (0..starts).any(|start| self.clear_from(txn, list, &costs, start))
-            || self.clear_beside(txn, list, &costs)
+        let cleared = (0..starts).any(|start| self.clear_from(txn, list, &costs, start))
+            || self.clear_beside(txn, list, &costs);
+        self.passed |= !cleared && !self.search.alone && costs.len() > starts;
+        cleared
     }
 
     /// The same where each of those in turn stays whom a member wants near. What others open for a
@@ -296,6 +306,7 @@ impl<'c> Focus<'_, '_, 'c> {
                 false => failures == FAILURES_MAX,
             };
             if settled {
+                self.passed |= !self.search.alone;
                 break;
             }
             if self.removals <= spare {

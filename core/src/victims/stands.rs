@@ -113,7 +113,8 @@ fn above_least(priority: i32) -> u64 {
 
 impl Search<'_> {
     /// Nodes that some wanted class might use, with those who may leave them. For one pod that is
-    /// alone those come first that may cost least, for others those that lack least.
+    /// alone those come first that may cost least, for others those that lack least, of equals
+    /// those where the fewest stand: what may be taken of many is soon used up.
     pub(super) fn stands<'c>(
         &self,
         txn: &Txn<'_>,
@@ -151,7 +152,13 @@ impl Search<'_> {
                 stands.extend(self.stand(state, node, here, short));
             }
         }
-        stands.sort_by_key(|it| (self.alone.then_some(it.least), it.lacks, it.position));
+        stands.sort_by_key(|it| {
+            let (least, many) = match self.alone {
+                true => (Some(it.least), 0),
+                false => (None, it.in_order.len()),
+            };
+            (least, it.lacks, many, it.position)
+        });
         stands
     }
 
