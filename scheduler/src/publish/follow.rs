@@ -71,8 +71,8 @@ mod tests {
     use crate::clock::Clock;
     use crate::publish::Limits;
 
-    /// Whether what is shown is doubted, after a server that had no Workload refused the first lists
-    /// and the first watches with these codes.
+    /// Whether what is shown is doubted, after a server that had no Workload refused the first
+    /// lists and the first watches with these codes.
     async fn doubted(lists: &'static [u16], watches: &'static [u16]) -> bool {
         let mut asked = [0_usize; 2];
         let service = tower::service_fn(move |request: Request<Body>| {
