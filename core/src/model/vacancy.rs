@@ -120,6 +120,17 @@ impl ClusterState {
         lacks.min(still.saturating_sub(placed).max(waiting))
     }
 
+    /// How many pods a Job has still to make in place of those that end well, beside as many as run
+    /// at once.
+    pub(crate) fn stand_ins(&self, workload: WorkloadIdx, at_once: u32) -> u32 {
+        let owner = self.owner_of(workload).filter(|owner| owner.replaces > 0);
+        let Some((owner, left)) = owner.and_then(|owner| Some((owner, owner.left?))) else {
+            return 0;
+        };
+        let (_, uncounted) = self.ended_of(workload, owner);
+        left.saturating_sub(uncounted).saturating_sub(owner.pods().max(at_once))
+    }
+
     /// How many members of a workload ended well, and how many of those that are seen its owner has
     /// not counted yet.
     fn ended_of(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> (u32, u32) {

@@ -122,6 +122,7 @@ impl Engine {
             (count, last) = (count + 1, last.max(Some(began.plus(runs))));
         }
         let at = last.filter(|_| count >= entry.min_member);
+        let at = at.map(|last| self.last_end(workload, last));
         Some(Ending { workload, at, learned: false })
     }
 

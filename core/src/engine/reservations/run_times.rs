@@ -6,6 +6,10 @@
 //! is never misled twice. Kept for work that holds places; filed with the workload. Who goes member
 //! by member, or after its owner, is to end when it was to.
 //!
+//! What is declared is how long each pod runs. A gang whose Job makes others in place of its pods
+//! that end well goes on with them, whoever's start is due: it runs as long as all of them do in
+//! turn. A Job that runs one pod at a time waits anew with each, and what is no gang with any.
+//!
 //! Who is being stopped leaves now, however long it was to run, and is believed to for a while, as
 //! others are. Who was promised what its victims leave runs, as far as others can tell, from when
 //! that was, in the places that it claims: once it runs its end is known anew. So a start that was
@@ -201,7 +205,48 @@ impl Engine {
         if members == 0 || members < entry.min_member {
             return None;
         }
-        Some(End::of_run(at, longest))
+        Some(End::of_run(self.last_end(workload, at), longest))
+    }
+
+    /// When work ends whose members with places end by then: with the last of those that stand in
+    /// for them, and no later than it may run.
+    pub(in crate::engine) fn last_end(&self, workload: WorkloadIdx, at: Time) -> Time {
+        let placed = self.state.placed(workload).count() as u32;
+        let others = self.stand_ins(workload, placed);
+        if others == 0 {
+            return at;
+        }
+        let entry = &self.state.workloads[workload];
+        let held = entry.assignment.as_ref().map(|held| held.at);
+        let (mut ends, mut longest) = (Vec::new(), Span(0));
+        for pod in self.state.placed(workload) {
+            let begun = self.state.pods[pod].bound_at.or(held);
+            let Some((begun, runs)) = begun.zip(self.member_runs(entry, pod)) else { return at };
+            ends.push(begun.plus(runs));
+            longest = longest.max(runs);
+        }
+        let last = end_of_all(ends, others, longest).map_or(at, |last| last.max(at));
+        let over = held.zip(left_to_run(entry)).map(|(held, left)| held.plus(left));
+        over.map_or(last, |over| last.min(over))
+    }
+
+    /// How many pods are made in place of members, of which so many run at once, with which their
+    /// gang goes on without waiting anew; what is learned of a gang is of all of it.
+    fn stand_ins(&self, workload: WorkloadIdx, at_once: u32) -> u32 {
+        let goes_on = self.state.workloads[workload].min_member > 1;
+        let others = if goes_on { self.state.stand_ins(workload, at_once) } else { 0 };
+        if others > 0 && self.is_learned(workload) { 0 } else { others }
+    }
+
+    /// How long a gang runs of which so many members do at once, each of them so long.
+    fn with_stand_ins(&self, workload: WorkloadIdx, runs: Span, at_once: u32) -> Span {
+        let others = self.stand_ins(workload, at_once);
+        if others == 0 {
+            return runs;
+        }
+        let turns = i64::from(others.div_ceil(at_once.max(1))) + 1;
+        let all = Span(runs.0.saturating_mul(turns));
+        left_to_run(&self.state.workloads[workload]).map_or(all, |left| all.min(left))
     }
 
     /// The end of work that waits for its victims, as if it ran since they were promised to it.
@@ -212,7 +257,10 @@ impl Engine {
             let learned = || self.learned_run(workload);
             longest = longest.max(self.member_runs(entry, *pod).or_else(learned)?);
         }
-        Some(End::of_run(claim.assignment.at.plus(longest), longest))
+        let members = &claim.places.members;
+        let of = members.first().and_then(|(pod, _)| self.state.pods.get(*pod)?.workload);
+        let runs = of.map_or(longest, |of| self.with_stand_ins(of, longest, members.len() as u32));
+        Some(End::of_run(claim.assignment.at.plus(runs), longest))
     }
 
     /// How long a waiting workload will run once it starts; `None`: nobody says.
@@ -225,7 +273,8 @@ impl Engine {
                 None => return self.learned_run(workload),
             }
         }
-        longest
+        let at_once: u32 = entry.sets.iter().map(|set| set.count).sum();
+        longest.map(|runs| self.with_stand_ins(workload, runs, at_once))
     }
 
     /// Whether how long a workload runs is known from others that ran before it.
@@ -245,9 +294,7 @@ impl Engine {
     pub(in crate::engine) fn member_runs(&self, entry: &Workload, pod: PodIdx) -> Option<Span> {
         let declared = self.state.pods[pod].wishes.expected_runtime;
         let declared = declared.or(entry.wishes.expected_runtime);
-        let left = |most: Span| Span(most.0.saturating_sub(entry.requeue.ran().0).max(0));
-        let bounded = entry.wishes.max_runtime.map(left);
-        declared.into_iter().chain(bounded).min()
+        declared.into_iter().chain(left_to_run(entry)).min()
     }
 
     /// Ends that are believed, soonest first, of what these starts and this workload could use. One
@@ -300,9 +347,39 @@ impl Engine {
     }
 }
 
+/// How long work may still run, if that is bounded.
+fn left_to_run(entry: &Workload) -> Option<Span> {
+    let left = |most: Span| Span(most.0.saturating_sub(entry.requeue.ran().0).max(0));
+    entry.wishes.max_runtime.map(left)
+}
+
+/// When the last of so many others ends that stand in for members which end then, each of them for
+/// whoever has ended first, and run so long; `None`: there are no members.
+fn end_of_all(mut ends: Vec<Time>, others: u32, runs: Span) -> Option<Time> {
+    ends.sort_unstable();
+    let at_once = u32::try_from(ends.len()).ok().filter(|members| *members > 0)?;
+    let after = |end: &Time, turns: u32| end.plus(Span(runs.0.saturating_mul(turns.into())));
+    let (turns, more) = (others / at_once, others % at_once);
+    let last = ends.last().map(|end| after(end, turns));
+    // Some of those who end first are followed by one more.
+    let late = more.checked_sub(1).and_then(|at| ends.get(at as usize));
+    last.max(late.map(|end| after(end, turns + 1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn others_stand_in_for_whoever_ends_first() {
+        let end = |ends: &[i64], others: u32| {
+            let ends = ends.iter().map(|at| Time(*at)).collect();
+            end_of_all(ends, others, Span(10)).map(|end| end.0)
+        };
+        assert_eq!([0, 1, 2, 3].map(|others| end(&[12, 10], others)), [12, 20, 22, 30].map(Some));
+        assert_eq!(end(&[19, 10], 1), Some(20), "the other one ends just before");
+        assert_eq!((end(&[30, 10], 1), end(&[5], 3), end(&[], 3)), (Some(30), Some(35), None));
+    }
 
     fn end(at: i64, until: i64) -> Option<(End, Text)> {
         Some((End { at: Time(at), until: Time(until), leaves: false }, "uid".into()))
