@@ -15,10 +15,13 @@ use capstan_core::time::Time;
 use super::{Moment, What, World, named};
 
 impl World {
-    /// An owner of the input exists from now on.
+    /// An owner of the input exists from now on. Whose time is played makes no pods in place of
+    /// those that end, so that nobody waits for them.
     pub(super) fn appear(&mut self, owner: OwnerFacts) {
         let (uid, created) = (owner.uid.clone(), owner.created);
-        self.put_owner(owner);
+        let played = self.agenda.is_some() && owner.member_of.is_none();
+        let replaces = if played { 0 } else { owner.replaces };
+        self.put_owner(OwnerFacts { replaces, ..owner });
         self.stop_or_make(&uid, created);
     }
 

@@ -22,6 +22,15 @@ fn a_running_job_without_pods_gets_them_from_its_template() {
 }
 
 #[test]
+fn a_job_whose_time_is_played_makes_no_pods_in_place_of_those_that_end() {
+    let job = OwnerFacts { left: Some(6), replaces: 4, ..job("train", 2) };
+    let world = still(vec![Input::Owner(job.clone())]);
+    assert_eq!(owner(&world, &job).replaces, 4, "as it is");
+    let world = World::playing(vec![Input::Owner(job.clone())], Policy::default(), at(0));
+    assert_eq!(owner(&world, &job).replaces, 0);
+}
+
+#[test]
 fn other_kinds_of_owners_are_called_owners() {
     let set = OwnerFacts { kind: "JobSet".into(), ..job("set", 1) };
     let world = still(vec![Input::Owner(set)]);
