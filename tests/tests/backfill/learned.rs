@@ -1,7 +1,7 @@
 //! Run times that are learned from runs before.
 
 use capstan_core::explain::view::{Change, Remedy};
-use capstan_core::model::input::PodPhase;
+use capstan_core::model::input::{OwnerEnd, PodPhase};
 
 use super::*;
 
@@ -86,4 +86,42 @@ fn a_new_leader_learns_whole_runs() {
         assert_eq!(reserved(stage, "big"), Some(120), "after an hour, as those before");
         assert_eq!(starts(stage, "big"), Some(120));
     }
+}
+
+/// What is learned is of whole runs: work that made a pod in place of one that ended is to end when
+/// such work did before, reckoned from when the first of it began.
+#[test]
+fn what_is_learned_of_work_that_makes_pods_in_turn_is_of_all_of_them() {
+    let mut stage = learning(&["a"]);
+    for run in 0..8 {
+        let before = job(&format!("past-{run}"), 1, &shape(&[(GPU, 1)]), &wishes(None, None));
+        stage.add([Input::Owner(before.clone())]);
+        stage.settle(|_| {});
+        stage.now = stage.now.plus(Span(40 * MINUTE));
+        let over = stage.owners[&before.uid].clone();
+        let pod = stage.pods.values().find(|pod| pod.name.starts_with(&*before.name));
+        let pod = PodFacts { phase: PodPhase::Succeeded, ..pod.expect("it runs").clone() };
+        let over = OwnerFacts { finished: Some(OwnerEnd::Succeeded), ..over };
+        stage.add([Input::Pod(pod), Input::Owner(over)]);
+        stage.settle(|_| {});
+    }
+    submit_rolling(&mut stage, 8, None);
+    stage.now = stage.now.plus(Span(20 * MINUTE));
+    let first = stage.pods.values().find(|pod| &*pod.name == "rolls-0").expect("it runs").clone();
+    let next = PodFacts {
+        uid: "next".into(),
+        name: "rolls-next".into(),
+        node: None,
+        binding: None,
+        bound_at: None,
+        phase: PodPhase::Pending,
+        created: stage.now,
+        ..first.clone()
+    };
+    let first = PodFacts { phase: PodPhase::Succeeded, ..first };
+    let owner = OwnerFacts { left: Some(7), ended: 1, ..stage.owners["job-rolls"].clone() };
+    stage.add([Input::Pod(first), Input::Pod(next), Input::Owner(owner)]);
+    stage.settle(|_| {});
+    submit(&mut stage, work("big", (1, 8), None));
+    assert_eq!((runs(&stage, "rolls"), reserved(&stage, "big")), (true, Some(8 * 40 + 40)));
 }

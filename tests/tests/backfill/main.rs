@@ -192,8 +192,8 @@ fn small_work_passes_only_where_it_has_ended_by_then() {
 }
 
 /// A Job that runs two pods of four GPUs each at once, and so many in all, is there.
-fn submit_rolling(stage: &mut Stage, pods: u32, minutes: i64) {
-    let owner = job("rolls", 2, &shape(&[(GPU, 4)]), &wishes(Some(minutes), None));
+fn submit_rolling(stage: &mut Stage, pods: u32, minutes: Option<i64>) {
+    let owner = job("rolls", 2, &shape(&[(GPU, 4)]), &wishes(minutes, None));
     let (created, left, replaces) = (stage.now, Some(pods), pods - 2);
     stage.add([Input::Owner(OwnerFacts { created, left, replaces, ..owner })]);
     stage.settle(|_| {});
@@ -206,16 +206,16 @@ fn submit_rolling(stage: &mut Stage, pods: u32, minutes: i64) {
 fn a_job_that_makes_pods_in_turn_passes_only_where_all_have_ended_by_then() {
     let mut stage = big_waits();
     at(&mut stage, 60);
-    submit_rolling(&mut stage, 5, 30);
+    submit_rolling(&mut stage, 5, Some(30));
     assert_eq!(held_for(&stage, "rolls"), Some(("team/big".into(), 120)));
-    submit_rolling(&mut stage, 4, 30);
+    submit_rolling(&mut stage, 4, Some(30));
     assert_eq!((runs(&stage, "rolls"), reserved(&stage, "big")), (true, Some(120)));
 }
 
 #[test]
 fn a_job_that_makes_pods_in_turn_ends_with_the_last_of_them() {
     let mut stage = stage(&["a"]);
-    submit_rolling(&mut stage, 7, 10);
+    submit_rolling(&mut stage, 7, Some(10));
     submit(&mut stage, work("big", (1, 8), Some(30)));
     assert_eq!((runs(&stage, "rolls"), reserved(&stage, "big")), (true, Some(40)));
     assert_eq!(starts(&mut stage, "big"), Some(40));

@@ -53,6 +53,11 @@ impl Learned {
         runs.push_back(run);
     }
 
+    /// Since when work runs, as far as that was seen.
+    pub(super) fn begun(&self, workload: WorkloadIdx) -> Option<Time> {
+        self.begun.get(&workload).copied()
+    }
+
     /// What nine of ten runs took at most.
     fn estimate(&self, key: &Key) -> Option<Span> {
         let runs = self.runs.get(key).filter(|runs| runs.len() >= RUNS_MIN)?;

@@ -195,9 +195,15 @@ impl Engine {
         }
         let learned = self.learned_run(workload);
         let (mut at, mut longest, mut members) = (Time::MIN, Span(0), 0);
+        // What is learned of work that makes pods in turn is of all of them.
+        let in_turn = || self.state.owner_of(workload).is_some_and(|owner| owner.replaces > 0);
+        let first = learned.and_then(|_| self.learned.begun(workload)).filter(|_| in_turn());
         for pod in self.state.placed(workload) {
-            let runs = self.member_runs(entry, pod).or(learned)?;
+            let declared = self.member_runs(entry, pod);
+            let runs = declared.or(learned)?;
             let begun = self.state.pods[pod].bound_at.or(held)?;
+            let first = first.filter(|_| declared.is_none());
+            let begun = first.map_or(begun, |first| first.min(begun));
             (at, longest) = (at.max(begun.plus(runs)), longest.max(runs));
             members += 1;
         }
