@@ -29,7 +29,8 @@ pub const SLICE_SIZE: &str = "capstan.sh/slice-size";
 pub const SET_GROUP: &str = "capstan.sh/podset-group-name";
 /// Ordered allow-list of capacity types; annotation.
 pub const CAPACITY_TYPES: &str = "capstan.sh/capacity-types";
-/// Run time that the owner declares, a Go duration; annotation.
+/// Run time that the owner declares, a Go duration; annotation. Of a Job that makes pods in turn it
+/// is that of each.
 pub const EXPECTED_RUNTIME: &str = "capstan.sh/expected-runtime";
 
 /// Run time after which a workload is deactivated, a Go duration; annotation.

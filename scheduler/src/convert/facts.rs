@@ -94,8 +94,7 @@ impl Facts<'_> {
 
     /// The facts of a Job; `start` stands for a creation time that nobody gave.
     pub fn of_job(&mut self, job: &JobDraft, start: Time) -> OwnerFacts {
-        let chain = job.chain(self.directory);
-        let mut ignored = job.ignored.clone();
+        let (chain, mut ignored) = (job.chain(self.directory), job.ignored.clone());
         let asked = wishes::read(&chain, &mut ignored);
         let shape = self.with_ranges(&job.shape, (&job.namespace, false), Some(&job.contents));
         let shape = self.with_runtime(&shape, job.runtime.as_deref());
