@@ -283,13 +283,19 @@ fn both_on_the_last(flavors: usize) -> (Vec<Input>, Vec<PodFacts>) {
 
 #[test]
 fn where_not_all_choices_of_flavors_are_looked_at_it_says_so() {
-    // The last of 64 choices.
-    let (mut facts, pods) = both_on_the_last(8);
-    facts.extend(pods.into_iter().map(Input::Pod));
-    assert_eq!(binds(&Engine::new().step(NOW, facts)).len(), 2);
-    // The last of 81.
-    let (ground, pods) = both_on_the_last(9);
-    let says = told(ground, pods, "g");
+    // Of 81, and of 400 choices the last: those that one look leaves out the next ones find.
+    for flavors in [9, 20] {
+        let (mut facts, pods) = both_on_the_last(flavors);
+        facts.extend(pods.into_iter().map(Input::Pod));
+        assert_eq!(binds(&Engine::new().step(NOW, facts)).len(), 2, "{flavors}");
+    }
+    // There is none.
     let ended = "The search ended after 64 choices of members and flavors: one may fit";
-    assert!(says.contains(ended), "{says}");
+    for (flavors, cut) in [(8, false), (9, true)] {
+        let (mut ground, pods) = both_on_the_last(flavors);
+        let last = format!("f{}", flavors - 1);
+        ground.push(Input::Node(in_zone(&last, &last, 1).into()));
+        let says = told(ground, pods, "g");
+        assert_eq!(says.contains(ended), cut, "{flavors}: {says}");
+    }
 }

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use self::burst::Burst;
 use self::contender::{AS_CAPSTAN, AS_RAW, AS_WATCHING};
 use self::jobs::Submitted;
-use self::reclaim::{LENT, Reclaimed, STAGES, TAKEN_BACK};
+use self::reclaim::{LENT, STAGES, TAKEN_BACK};
 use self::verdict::{Bound, Check};
 
 /// Serves as one of the contenders if the program was called as one.
