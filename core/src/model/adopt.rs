@@ -95,7 +95,7 @@ impl ClusterState {
         let holds =
             |pod: &PodIdx| self.pods[*pod].place.is_some() || changes.to_settle.contains_key(pod);
         let mut shapes =
-            entry.members.iter().filter(|pod| holds(*pod)).map(|pod| self.pods[*pod].shape);
+            entry.members.iter().filter(|pod| holds(pod)).map(|pod| self.pods[*pod].shape);
         let queue = entry.cluster_queue;
         let Some(kept) = entry.assignment.as_ref().filter(|known| known.queue == queue) else {
             return shapes.next().is_none();
