@@ -94,14 +94,17 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Submits jobs until enough gangs wait.
+    /// Submits jobs until enough gangs wait, and waits for the pods of all.
     fn top_up(&mut self) {
+        let more = self.more();
+        submitted(self.cluster, self.history, more, self.runs_for);
+    }
+
+    /// The numbers of the jobs that are missing for as many gangs to wait as should.
+    fn more(&mut self) -> Range<usize> {
         let begun = self.history.look(|pods| begun(pods.values()));
         let wanted = (begun + AHEAD).max(self.jobs);
-        if wanted > self.jobs {
-            submitted(self.cluster, self.history, self.jobs..wanted, self.runs_for);
-        }
-        self.jobs = wanted;
+        std::mem::replace(&mut self.jobs, wanted)..wanted
     }
 
     /// Waits until at least so many pods were bound, for a moment at which there is work for
@@ -120,7 +123,10 @@ impl Work<'_> {
             let state = format!("{bound} of {wanted} bound, {held} GPUs held");
             assert!(since.elapsed() < SOON, "it is never at work: {state}");
             if self.jobs - begun < AHEAD / 2 {
-                self.top_up();
+                // Their pods come one after the other: who leads may have bound all that are there
+                // by the time that the last one is, on a machine on which they come slowly.
+                let more = self.more();
+                submit_numbered(self.cluster, more, self.runs_for);
             }
             thread::sleep(LOOK_AGAIN);
         }
@@ -150,6 +156,18 @@ fn until_still(history: &History) {
     }
 }
 
+/// Submits the jobs of these numbers.
+fn submit_numbered(cluster: &ControlPlane, numbers: Range<usize>, runs_for: &'static str) {
+    let job = |at: usize| Job {
+        queue: Some("gpus"),
+        runs_for: Some(runs_for),
+        ..Job::of("default", &format!("job-{at}"), SIZE as u32)
+    };
+    if !numbers.is_empty() {
+        submit(cluster, &numbers.map(job).collect::<Vec<_>>());
+    }
+}
+
 /// Submits the jobs of these numbers, and waits for the pods of all up to the last.
 fn submitted(
     cluster: &ControlPlane,
@@ -157,13 +175,8 @@ fn submitted(
     numbers: Range<usize>,
     runs_for: &'static str,
 ) {
-    let job = |at: usize| Job {
-        queue: Some("gpus"),
-        runs_for: Some(runs_for),
-        ..Job::of("default", &format!("job-{at}"), SIZE as u32)
-    };
     let pods = numbers.end * SIZE;
-    submit(cluster, &numbers.map(job).collect::<Vec<_>>());
+    submit_numbered(cluster, numbers, runs_for);
     eventually("all pods are there", SOON, || match history.now().len() {
         found if found == pods => Ok(()),
         found => Err(format!("{found} of {pods}")),
