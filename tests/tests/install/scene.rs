@@ -290,7 +290,9 @@ pub fn bare_pods(cluster: &ControlPlane) {
     wait(cluster, "workloads.capstan.sh", "waiter", "shown once it has waited", |all| {
         all.len() == 1
     });
-    cluster.kubectl(&["delete", "pod", "waiter", "--namespace", "team"]).expect("deleted");
+    // Left to the garbage collector it would be gone before Capstan has a reason to delete it.
+    let orphaned = ["delete", "pod", "waiter", "--namespace", "team", "--cascade=orphan"];
+    cluster.kubectl(&orphaned).expect("deleted");
     wait(cluster, "workloads.capstan.sh", "waiter", "gone with its pod", <[Value]>::is_empty);
     pod("guest", "guarded", "low");
     run(cluster, "guest", 1);
