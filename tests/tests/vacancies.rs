@@ -9,7 +9,7 @@ use capstan_core::model::input::{
     PodFacts, PodPhase, PodShape, PreemptWithin,
 };
 use capstan_core::plan::{Action, Preemption, StepOutput};
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, labels, local_queue,
     namespace, node, nominal, pod, pods_of, shape, text,
@@ -205,6 +205,120 @@ fn a_job_keeps_its_quota_between_waves() {
             assert_eq!(numbers(&engine), (1, 0, 1), "{left:?} {counted}");
         }
     }
+}
+
+/// A Job of as many pods at a time as its queue has GPUs runs, and has so many left to do.
+fn in_waves(at_once: u32, left: u32) -> (Engine, OwnerFacts, Vec<PodFacts>) {
+    let wishes = in_queue(Some("main"));
+    let job = job("j", at_once, &shape(&[(GPU, 1)]), &wishes);
+    let job = OwnerFacts { suspended: false, left: Some(left), replaces: left - at_once, ..job };
+    let (mut engine, pods) = (engine(), pods_of(&job));
+    let facts = ground(queue(at_once.into())).into_iter().chain([Input::Owner(job.clone())]);
+    engine.step(NOW, facts.chain(pods.iter().map(runs)).collect());
+    engine.step(NOW, vec![single("other", 100)]);
+    (engine, job, pods)
+}
+
+fn ends(pod: &PodFacts, phase: PodPhase) -> Input {
+    Input::Pod(PodFacts { phase, node: Some(text("n")), ..pod.clone() })
+}
+
+fn next(pod: &PodFacts) -> PodFacts {
+    let (uid, name) = (text(format!("{}-next", pod.uid)), text(format!("{}-next", pod.name)));
+    PodFacts { uid, name, ..pod.clone() }
+}
+
+#[test]
+fn a_job_keeps_its_quota_when_all_of_a_wave_have_ended() {
+    for phase in [PodPhase::Succeeded, PodPhase::Failed] {
+        let (mut engine, _, pods) = in_waves(1, 3);
+        assert_eq!(bound(&engine.step(NOW, vec![ends(&pods[0], phase)])), [""; 0], "{phase:?}");
+        assert_eq!(numbers(&engine), (1, 0, 0), "{phase:?}");
+        engine.recount();
+        let follows = next(&pods[0]);
+        let output = engine.step(NOW, vec![Input::Pod(follows.clone())]);
+        assert_eq!(bound(&output), ["j-0-next"], "{phase:?}");
+        engine.step(NOW, vec![runs(&follows)]);
+        assert_eq!(numbers(&engine), (1, 0, 0), "{phase:?}");
+        // Once more, and it was there before the other was seen to end.
+        let third = next(&follows);
+        engine.step(NOW, vec![Input::Pod(third.clone())]);
+        assert_eq!(bound(&engine.step(NOW, vec![ends(&follows, phase)])), ["j-0-next-next"]);
+        engine.recount();
+    }
+}
+
+#[test]
+fn a_job_whose_last_pod_ended_keeps_nothing() {
+    // Counted or not; failed for good; deleted; suspended by its user, before its pods or after.
+    let (mut engine, _, pods) = in_waves(1, 1);
+    let well = ends(&pods[0], PodPhase::Succeeded);
+    assert_eq!(bound(&engine.step(NOW, vec![well.clone()])), ["other"]);
+    let (mut engine, job, _) = in_waves(1, 1);
+    let done = OwnerFacts { left: Some(0), ended: 1, ..job };
+    assert_eq!(bound(&engine.step(NOW, vec![Input::Owner(done), well.clone()])), ["other"]);
+    let (mut engine, job, _) = in_waves(1, 3);
+    engine.step(NOW, vec![ends(&pods[0], PodPhase::Failed)]);
+    let finished = OwnerFacts { finished: Some(OwnerEnd::Failed), ..job };
+    assert_eq!(bound(&engine.step(NOW, vec![Input::Owner(finished)])), ["other"]);
+    let (mut engine, job, _) = in_waves(1, 3);
+    engine.step(NOW, vec![well.clone()]);
+    assert_eq!(bound(&engine.step(NOW, vec![Input::OwnerGone(job.uid)])), ["other"]);
+    for first in [true, false] {
+        let (mut engine, job, _) = in_waves(1, 3);
+        let suspended = Input::Owner(OwnerFacts { suspended: true, ..job });
+        let well = well.clone();
+        let both = if first { [suspended, well] } else { [well, suspended] };
+        let output = both.map(|fact| bound(&engine.step(NOW, vec![fact]))).concat();
+        assert_eq!(output, ["other"], "{first}");
+        engine.recount();
+    }
+}
+
+#[test]
+fn what_a_job_keeps_between_waves_is_free_when_nobody_comes() {
+    let (mut engine, _, pods) = in_waves(1, 3);
+    engine.step(NOW, vec![ends(&pods[0], PodPhase::Succeeded)]);
+    let almost = NOW.plus(Span::seconds(59));
+    assert_eq!(bound(&engine.step(almost, vec![])), [""; 0]);
+    assert_eq!(bound(&engine.step(NOW.plus(Span::seconds(60)), vec![])), ["other"]);
+    engine.recount();
+}
+
+/// Its pods end one by one, before any other is made: their nodes are kept together, or none.
+#[test]
+fn a_wave_is_kept_whole_or_not_at_all() {
+    for filled in [false, true] {
+        let (mut engine, _, pods) = in_waves(2, 6);
+        engine.step(NOW, vec![ends(&pods[0], PodPhase::Succeeded)]);
+        if filled {
+            // Somebody else's, who asks no quota.
+            let large = pod("large", &shape(&[(GPU, 62)]), &in_queue(None));
+            let large = PodFacts { ours: false, ..large };
+            let one = PodFacts { shape: shape(&[(GPU, 1)]), ..large.clone() };
+            let one = PodFacts { uid: text("one"), name: text("one"), ..one };
+            engine.step(NOW, vec![runs(&large), runs(&one)]);
+        }
+        let output = engine.step(NOW, vec![ends(&pods[1], PodPhase::Succeeded)]);
+        assert_eq!(bound(&output), if filled { vec!["other".to_owned()] } else { vec![] });
+        assert_eq!(numbers(&engine).0, if filled { 1 } else { 2 });
+        engine.recount();
+        if !filled {
+            let follow = pods.iter().map(|pod| Input::Pod(next(pod))).collect();
+            assert_eq!(bound(&engine.step(NOW, follow)), ["j-0-next", "j-1-next"]);
+        }
+    }
+}
+
+/// A kubelet refused it: its node would again.
+#[test]
+fn who_never_ran_keeps_no_node() {
+    let (mut engine, _, pods) = in_waves(1, 3);
+    let Input::Pod(again) = runs(&next(&pods[0])) else { unreachable!("it is a pod") };
+    engine.step(NOW, vec![ends(&pods[0], PodPhase::Succeeded)]);
+    engine.step(NOW, vec![Input::Pod(PodFacts { phase: PodPhase::Pending, ..again.clone() })]);
+    let output = engine.step(NOW, vec![ends(&again, PodPhase::Failed)]);
+    assert_eq!(bound(&output), ["other"]);
 }
 
 #[test]

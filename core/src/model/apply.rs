@@ -226,6 +226,7 @@ impl ClusterState {
         if let Some(workload) = was_in.filter(|_| old_shape != shape) {
             self.carry_flavors(workload, old_shape, shape);
         }
+        self.note_ended(index, had, facts.phase);
         if moved || was_in != workload {
             self.release(index, changes);
             if let Some(node) = place {
@@ -474,7 +475,7 @@ impl ClusterState {
     fn keep_for_fewer_no_more(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
         let entry = &self.workloads[workload];
         let came = entry.members.iter().any(|pod| !self.pods[*pod].kept());
-        if entry.kept_until.is_none() || came {
+        if entry.kept_until.is_none() || entry.between || came {
             return;
         }
         for pod in entry.members.clone() {

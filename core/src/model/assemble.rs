@@ -82,6 +82,7 @@ impl ClusterState {
             owner_effect: None,
             kept_until: None,
             late: false,
+            between: false,
             dirty: true,
             unordered: true,
             started: false,
@@ -237,6 +238,7 @@ impl ClusterState {
         if std::mem::take(&mut self.workloads[workload].unordered) {
             real.sort_by(|a, b| self.pods[*a].order(&self.pods[*b]));
         }
+        self.keep_between(workload, &real, &mut kept, changes);
         if !kept.is_empty() {
             self.take_over(workload, &mut kept, &real, changes);
         }
@@ -267,7 +269,8 @@ impl ClusterState {
         }
         self.note_that_pods_came(workload, &real);
         if kept.is_empty() {
-            self.workloads[workload].kept_until = None;
+            let entry = &mut self.workloads[workload];
+            (entry.kept_until, entry.between) = (None, false);
         }
         self.note_late(workload, &kept);
         real.extend(kept);
@@ -284,11 +287,13 @@ impl ClusterState {
         (until > self.now && !came).then_some(until)
     }
 
-    /// Whether somebody suspended an owner again after it was resumed with what its workload holds.
+    /// Whether somebody suspended an owner again after it was resumed with what its workload holds,
+    /// or while places are kept for who follows others.
     fn stopped_by_somebody(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> bool {
         let held = self.workloads[workload].assignment.as_ref().map(|held| held.at);
         let admitted = owner.admitted.as_ref().and_then(|note| note.admitted_at);
-        owner.suspended && held.is_some() && admitted == held
+        let between = self.workloads[workload].between;
+        owner.suspended && (between || held.is_some() && admitted == held)
     }
 
     /// Pods that an owner still has to make: those beyond the ones that exist and do not end. What
@@ -344,11 +349,14 @@ impl ClusterState {
             self.drop_kept(held, changes);
             let facts = |shape: ShapeIdx| &self.room.shape(shape).facts;
             let alike = shape == planned || facts(shape).stands_as(facts(planned));
-            self.pods[pod].takeover = if alike { Takeover::Open } else { Takeover::Unlike };
+            let again = self.workloads[workload].between;
+            let open = alike && !again;
+            self.pods[pod].takeover = if open { Takeover::Open } else { Takeover::Unlike };
             changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
             let entry = &self.workloads[workload];
-            let admitted = entry.assignment.as_ref().filter(|_| entry.kept_until.is_some());
+            let comes = entry.kept_until.is_some() && !again;
+            let admitted = entry.assignment.as_ref().filter(|_| comes);
             changes.came.extend(admitted.map(|held| held.at));
         }
     }

@@ -196,7 +196,7 @@ impl ClusterState {
     }
 
     /// Whether the API shows that a workload is being stopped by us.
-    fn eviction_of(&self, workload: WorkloadIdx) -> bool {
+    pub(super) fn eviction_of(&self, workload: WorkloadIdx) -> bool {
         self.workloads[workload].evicting.is_some()
             || self.marked_pod(workload)
             || self.owner_mark(workload).is_some()

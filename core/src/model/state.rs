@@ -105,6 +105,8 @@ pub struct ClusterState {
     /// Gangs that have places, but fewer than their minimum, with when that was first so; `None`:
     /// so long ago that what could be done about it has been done.
     pub in_part: BTreeMap<WorkloadIdx, Option<Time>>,
+    /// Where members of owners were that ended while others of their gang have places.
+    pub(super) ended: BTreeMap<WorkloadIdx, Vec<(PodIdx, NodeIdx)>>,
     /// Quota that gangs keep for members that they lack.
     pub vacancies: BTreeMap<WorkloadIdx, Charges>,
     /// What placed members charge of money.
@@ -484,6 +486,7 @@ impl ClusterState {
         self.recount_claims();
         self.recount_claimed();
         self.recount_vacancies();
+        self.recount_ended();
         self.recount_nominations();
         self.recount_bills();
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;

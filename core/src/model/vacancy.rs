@@ -9,9 +9,9 @@
 //! It is usage like any other: it is shown, it borrows, and it comes free with the gang. Nobody is
 //! pushed over a limit by it: an owner that is to have more, or whose queue shrank, keeps quota for
 //! all that it lacks or for nothing (two that each keep a part would wait for each other). Of money
-//! it keeps what the dearest of those that run costs. Nodes
-//! are not kept; who joins goes near its peers. A gang that lost all its members waits anew. How
-//! long this lasts is decided elsewhere (`engine/overdue.rs`).
+//! it keeps what the dearest of those that run costs. Nodes are not kept; who joins goes near its
+//! peers. What a gang keeps that lost all its members is decided elsewhere (`between`); else it
+//! waits anew. How long this lasts is decided elsewhere (`engine/overdue.rs`).
 //!
 //! Phases: facts are applied, and what dead members charged is free -> workloads are derived ->
 //! what each lacks is charged anew, in queue order ([`ClusterState::keep_vacancies`]) -> members
@@ -95,7 +95,7 @@ impl ClusterState {
             return 0;
         }
         let Some(owner) = self.owner_of(workload) else { return entry.min_member - placed };
-        let (ended, uncounted) = self.ended_of(workload, owner);
+        let (ended, uncounted) = self.ended_of(&self.workloads[workload].members, owner);
         let still = match owner.left {
             Some(left) => left.saturating_sub(uncounted),
             None if ended > 0 => placed,
@@ -111,7 +111,7 @@ impl ClusterState {
         let placed = self.placed(workload).count() as u32;
         let lacks = self.workloads[workload].min_member.saturating_sub(placed);
         let Some(owner) = self.owner_of(workload).filter(|_| lacks > 0) else { return lacks };
-        let (ended, uncounted) = self.ended_of(workload, owner);
+        let (ended, uncounted) = self.ended_of(&self.workloads[workload].members, owner);
         let still = match owner.left {
             Some(left) if uncounted > 0 => left.saturating_sub(uncounted),
             None if ended > 0 => placed,
@@ -127,14 +127,14 @@ impl ClusterState {
         let Some((owner, left)) = owner.and_then(|owner| Some((owner, owner.left?))) else {
             return 0;
         };
-        let (_, uncounted) = self.ended_of(workload, owner);
+        let (_, uncounted) = self.ended_of(&self.workloads[workload].members, owner);
         left.saturating_sub(uncounted).saturating_sub(owner.pods().max(at_once))
     }
 
-    /// How many members of a workload ended well, and how many of those that are seen its owner has
-    /// not counted yet.
-    fn ended_of(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> (u32, u32) {
-        let members = self.workloads[workload].members.iter().map(|pod| self.pods[*pod].phase);
+    /// How many members of an owner ended well, and how many of those that are seen it has not
+    /// counted yet.
+    pub(super) fn ended_of(&self, members: &[PodIdx], owner: &OwnerFacts) -> (u32, u32) {
+        let members = members.iter().map(|pod| self.pods[*pod].phase);
         let ended = members.filter(|phase| *phase == PodPhase::Succeeded).count() as u32;
         (ended.max(owner.ended), ended.saturating_sub(owner.ended))
     }

@@ -93,6 +93,8 @@ pub struct Workload {
     pub kept_until: Option<Time>,
     /// Places are kept, for as long as it takes, for pods of it that are made once others run.
     pub late: bool,
+    /// Places are kept for pods that follow others of the same run, of which none is left.
+    pub between: bool,
     /// It must be derived again from its pods and owner.
     pub dirty: bool,
     /// Members came, or were made at another time, since they were put in order.

@@ -27,7 +27,7 @@ use crate::engine::waiting::RunTime;
 use crate::model::claim::Claim;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{GangKey, Text};
-use crate::model::workload::Workload;
+use crate::model::workload::{QueueRef, Workload};
 use crate::plan::State;
 use crate::time::{Span, Time};
 
@@ -201,7 +201,7 @@ impl Engine {
         for pod in self.state.placed(workload) {
             let declared = self.member_runs(entry, pod);
             let runs = declared.or(learned)?;
-            let begun = self.state.pods[pod].bound_at.or(held)?;
+            let begun = self.begun(workload, pod)?;
             let first = first.filter(|_| declared.is_none());
             let begun = first.map_or(begun, |first| first.min(begun));
             (at, longest) = (at.max(begun.plus(runs)), longest.max(runs));
@@ -212,6 +212,13 @@ impl Engine {
             return None;
         }
         Some(End::of_run(self.last_end(workload, at), longest))
+    }
+
+    /// When a member with a place began, or begins: who follows others of its gang does now.
+    fn begun(&self, workload: WorkloadIdx, pod: PodIdx) -> Option<Time> {
+        let (entry, member) = (&self.state.workloads[workload], &self.state.pods[pod]);
+        let now = (entry.between && member.kept()).then_some(self.state.now);
+        now.or(member.bound_at).or(entry.assignment.as_ref().map(|held| held.at))
     }
 
     /// When work ends whose members with places end by then: with the last of those that stand in
@@ -226,7 +233,7 @@ impl Engine {
         let held = entry.assignment.as_ref().map(|held| held.at);
         let (mut ends, mut longest) = (Vec::new(), Span(0));
         for pod in self.state.placed(workload) {
-            let begun = self.state.pods[pod].bound_at.or(held);
+            let begun = self.begun(workload, pod);
             let Some((begun, runs)) = begun.zip(self.member_runs(entry, pod)) else { return at };
             ends.push(begun.plus(runs));
             longest = longest.max(runs);
@@ -239,7 +246,9 @@ impl Engine {
     /// How many pods are made in place of members, of which so many run at once, with which their
     /// gang goes on without waiting anew; what is learned of a gang is of all of it.
     fn stand_ins(&self, workload: WorkloadIdx, at_once: u32) -> u32 {
-        let goes_on = self.state.workloads[workload].min_member > 1;
+        let entry = &self.state.workloads[workload];
+        let queues = matches!(entry.queue, QueueRef::Queue(_));
+        let goes_on = queues || entry.min_member > 1;
         let others = if goes_on { self.state.stand_ins(workload, at_once) } else { 0 };
         if others > 0 && self.is_learned(workload) { 0 } else { others }
     }
