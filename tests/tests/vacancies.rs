@@ -259,7 +259,7 @@ fn a_job_whose_last_pod_ended_keeps_nothing() {
     assert_eq!(bound(&engine.step(NOW, vec![Input::Owner(done), well.clone()])), ["other"]);
     let (mut engine, job, _) = in_waves(1, 3);
     engine.step(NOW, vec![ends(&pods[0], PodPhase::Failed)]);
-    let finished = OwnerFacts { finished: Some(OwnerEnd::Failed), ..job };
+    let finished = OwnerFacts { finished: Some(OwnerEnd::Failed(None)), ..job };
     assert_eq!(bound(&engine.step(NOW, vec![Input::Owner(finished)])), ["other"]);
     let (mut engine, job, _) = in_waves(1, 3);
     engine.step(NOW, vec![well.clone()]);
