@@ -16,7 +16,7 @@ use super::groups::{self, Ends, GroupKey, GroupWish, ShownGroup, Stands};
 use super::in_use::{self, Due, ShownQueue};
 use super::observed::{OF_QUEUES, OF_WORKLOADS, observe};
 use super::places::{self, PLACES_EVERY, Standings};
-use super::plan::{EVERY, Name, WORDS_EVERY};
+use super::plan::{EVERY, Name, ROOM_PATIENCE, WORDS_EVERY};
 use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
@@ -120,6 +120,8 @@ pub(super) struct Entry {
     pub(super) next_at: Time,
     /// When it was last written.
     pub(super) written_at: Time,
+    /// Since when room is made for this member of a gang, which is said later; of a pod only.
+    pub(super) room_since: Option<Time>,
     /// Of which version of the object what is wanted is; `None`: nobody says.
     pub(super) generation: Option<i64>,
     /// What the owner of a workload bears of its last stop, if the engine knows of none.
@@ -240,10 +242,7 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> N
             let before = before(shown, &shown.conditions);
             patch(of_status(before, diff::value(&after)), Write::Status)
         }
-        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) => {
-            next_words(now, wanted, shown, entry.written_at)
-        }
-        (Wanted::Pod(wanted), _) => Next::Do(Write::Condition(wanted.clone())),
+        (Wanted::Pod(wanted), _) => next_of_pod(now, entry, wanted),
         (Wanted::Gone(at), _) if now < *at => Next::Wait(*at),
         (Wanted::Gone(_), Some(Shown::Workload(shown))) if shown.scheduler() != Some(scheduler) => {
             Next::Nothing
@@ -333,20 +332,33 @@ fn next_of_queue(now: Time, entry: &Entry, view: &QueueView, shown: &ShownQueue)
     }
 }
 
-/// What a pod says: at once where its reason or node is another, else now and then.
+/// What is to be done about a pod that waits. What others act on does not stand for longer than it
+/// is so; else it is said later that room is made for it.
+fn next_of_pod(now: Time, entry: &Entry, wanted: &Arc<PodCondition>) -> Next {
+    let shown = match &entry.shown {
+        Some(Shown::Pod(shown)) if shown == wanted => return Next::Nothing,
+        Some(Shown::Pod(shown)) => Some(shown),
+        _ => None,
+    };
+    let since = entry.room_since.filter(|_| shown.is_none_or(|shown| !shown.is_acted_on()));
+    let room_at = since.map_or(now, |since| since.plus(ROOM_PATIENCE));
+    match shown {
+        _ if now < room_at => Next::Wait(room_at),
+        Some(shown) => next_words(now, wanted, shown, entry.written_at),
+        None => Next::Do(Write::Condition(wanted.clone())),
+    }
+}
+
+/// What a pod says instead: at once where its reason or node is another, else now and then.
 fn next_words(
     now: Time,
     wanted: &Arc<PodCondition>,
-    shown: &Arc<PodCondition>,
+    shown: &PodCondition,
     written_at: Time,
 ) -> Next {
     let words_only = (&wanted.reason, &wanted.node) == (&shown.reason, &shown.node);
     let at = if words_only { written_at.plus(WORDS_EVERY) } else { now };
-    match wanted == shown {
-        true => Next::Nothing,
-        false if now < at => Next::Wait(at),
-        false => Next::Do(Write::Reword(wanted.clone())),
-    }
+    if now < at { Next::Wait(at) } else { Next::Do(Write::Reword(wanted.clone())) }
 }
 
 /// What is to be done about the status of a PodGroup.

@@ -48,6 +48,7 @@ mod stopped;
 mod task;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod whose;
 mod workload;
 

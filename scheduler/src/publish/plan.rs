@@ -6,20 +6,20 @@
 //! already costs nothing. An entry with nothing left to do keeps only what is shown.
 //!
 //! Rates: an object is written at once, then at most once a second (a first status right after
-//! its create); a waiting pod only after [`PATIENCE`], and for new numbers in the same words only
-//! every [`WORDS_EVERY`]. A bucket bounds requests in all, to few beside effects. Events have a
-//! queue and a bucket of their own and are dropped first.
+//! its create); a waiting pod only after [`PATIENCE`], one for which room is made after
+//! [`ROOM_PATIENCE`], and for new numbers in the same words only every [`WORDS_EVERY`]. A bucket
+//! bounds requests in all, to few beside effects. Events have a queue and a bucket of their own and
+//! are dropped first.
 //!
 //! Order: by rank ([`rank`]), within a rank who was due first. Nobody stands before another rank:
 //! whose first is still held is passed over, and once something is late, every other request goes
 //! to what has been due for longest, of whatever rank.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView, WorkloadDetails};
 use capstan_core::model::input::Text;
-use capstan_core::plan::{PodRef, State};
+use capstan_core::plan::PodRef;
 use capstan_core::time::{Span, Time};
 
 use super::entry::{
@@ -29,7 +29,6 @@ use super::entry::{
 use super::events::{Notes, Told};
 use super::groups::{Bearers, GroupKey, GroupWish, Stands};
 use super::places::{self, Standing, Standings};
-use super::pods::{self, PodCondition};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
 use super::shown::ShownWorkload;
 use super::whose::{Whose, is_anothers, ours};
@@ -39,6 +38,9 @@ use super::workload;
 pub const EVERY: Span = Span::seconds(1);
 /// A pod that waits says so after this long: most are placed by then.
 pub const PATIENCE: Span = Span::seconds(1);
+/// A member of a gang for which room is made by preemption says so after this long: most victims
+/// that end at once are gone by then, and autoscalers look every ten seconds.
+pub const ROOM_PATIENCE: Span = Span::seconds(5);
 /// Time between two writes of a pod's condition when only its message changed: the budget is one
 /// for each reason, and thousands of pods may wait for the same one. Workloads are fresher.
 pub const WORDS_EVERY: Span = Span::minutes(5);
@@ -68,7 +70,7 @@ pub struct Plan {
     /// The next request is the turn of what is late.
     late_turn: bool,
     /// Pods of a workload that say why they wait.
-    waiting: BTreeMap<Name, Vec<PodRef>>,
+    pub(super) waiting: BTreeMap<Name, Vec<PodRef>>,
     /// PodGroups of workloads.
     bearers: Bearers,
     /// Where work stands in its queue.
@@ -230,39 +232,7 @@ impl Plan {
         if details.stop_asked {
             return self.notes.asked_to_stop(name, details);
         }
-        // While it gathers nothing was decided: no condition is written, unless a member would go
-        // on naming a node where no room is made for it any more, or asking for nodes.
-        let misleads = details.waiting.iter().any(|pod| self.misleads(pod, view.state));
-        let waits =
-            matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running);
-        let condition = match view.reason.as_ref().filter(|_| waits || misleads) {
-            Some(why) => Some(Arc::new(pods::condition(why))),
-            None => misleads.then(|| Arc::new(pods::undecided())),
-        };
-        let waiting = match condition.is_some() {
-            true => details.waiting.clone(),
-            false => Vec::new(),
-        };
-        let before = self.waiting.remove(&name).unwrap_or_default();
-        let still: BTreeSet<&PodRef> = waiting.iter().collect();
-        for pod in before.iter().filter(|pod| !still.contains(pod)) {
-            self.forget(&Key::Pod(pod.clone()));
-        }
-        if let Some(condition) = condition {
-            for pod in &waiting {
-                let said = match details.planned.get(&pod.uid) {
-                    Some(node) => {
-                        let node = Some(node.clone());
-                        Arc::new(PodCondition { node, ..PodCondition::clone(&condition) })
-                    }
-                    None => condition.clone(),
-                };
-                self.want(now, Key::Pod(pod.clone()), Wanted::Pod(said));
-            }
-        }
-        if !waiting.is_empty() {
-            self.waiting.insert(name.clone(), waiting);
-        }
+        self.pods_wait(now, &name, &details);
         let key = Key::Workload(name);
         let known = self.entries.get(&key).is_some_and(|e| e.shown.is_some() || e.flying);
         if !known && workload::due_from(&details).is_none() {
@@ -273,15 +243,6 @@ impl Plan {
         let shown = |name: &Name| ours(entries, whose, name);
         self.notes.of_workload(now, &details, shown);
         self.want(now, key, Wanted::Workload(Box::new(details)));
-    }
-
-    /// Whether the API shows of a pod what is not so where its workload is in this state.
-    fn misleads(&self, pod: &PodRef, state: State) -> bool {
-        let Some(entry) = self.entries.get(&Key::Pod(pod.clone())) else { return false };
-        // A write that is on its way was wanted, and counts as shown.
-        let wanted = matches!(&entry.wanted, Some(Wanted::Pod(said)) if said.misleads(state));
-        wanted && entry.flying
-            || matches!(&entry.shown, Some(Shown::Pod(said)) if said.misleads(state))
     }
 
     /// A workload is gone and nobody bears its name.
@@ -385,7 +346,7 @@ impl Plan {
         }
     }
 
-    fn want(&mut self, now: Time, key: Key, wanted: Wanted) {
+    pub(super) fn want(&mut self, now: Time, key: Key, wanted: Wanted) {
         let entry = self.entries.entry(key.clone()).or_default();
         if entry.wanted.replace(wanted).is_some() && !entry.flying {
             *self.counts.entry(What::Merged).or_default() += 1;
@@ -399,7 +360,7 @@ impl Plan {
     }
 
     /// Nothing is wanted of it any more; what is on its way is let go.
-    fn forget(&mut self, key: &Key) {
+    pub(super) fn forget(&mut self, key: &Key) {
         self.unfile(key);
         self.notes_forget(key);
         match self.entries.get_mut(key) {

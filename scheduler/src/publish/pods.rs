@@ -32,6 +32,12 @@ impl PodCondition {
     pub fn misleads(&self, state: State) -> bool {
         self.node.is_some() || state == State::Gathering && self.reason == UNSCHEDULABLE
     }
+
+    /// Whether autoscalers act on it: they build nodes for who asks for them, and none for who
+    /// names one.
+    pub fn is_acted_on(&self) -> bool {
+        self.node.is_some() || self.reason == UNSCHEDULABLE
+    }
 }
 
 /// What a member that waits for this reason says.

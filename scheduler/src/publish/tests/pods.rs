@@ -1,6 +1,7 @@
 //! What pods say while they wait, and how often.
 
 use super::*;
+use crate::publish::plan::{PATIENCE, ROOM_PATIENCE};
 
 /// Pod and reason of every condition that was written.
 fn conditions(api: &Api) -> Vec<(String, String)> {
@@ -134,33 +135,93 @@ fn nominations(api: &Api) -> Vec<(String, Option<String>)> {
     api.writes.iter().filter_map(of).collect()
 }
 
+/// Members of a gang for which room is made on these nodes.
+fn reserved(on: &[(&str, &str)]) -> WorkloadDetails {
+    let pods: Vec<&str> = on.iter().map(|it| it.0).collect();
+    let mut details = waits(gang(State::Reserved), Reason::WaitingForVictims { victims: 1 }, &pods);
+    details.view.state = State::Reserved;
+    for (pod, (_, node)) in details.waiting.iter().zip(on) {
+        details.planned.insert(pod.uid.clone(), (*node).into());
+    }
+    details
+}
+
+fn named(pod: &str, node: &str) -> (String, Option<String>) {
+    (pod.to_owned(), Some(node.to_owned()))
+}
+
 #[test]
 fn members_name_the_nodes_where_room_is_made_for_them_until_it_is_not() {
     let (mut plan, mut api) = ready();
-    let victims = || Reason::WaitingForVictims { victims: 1 };
-    let mut reserved = waits(gang(State::Reserved), victims(), &["g-0", "g-1"]);
-    reserved.view.state = State::Reserved;
-    for (pod, node) in reserved.waiting.iter().zip(["n1", "n2"]) {
-        reserved.planned.insert(pod.uid.clone(), node.into());
-    }
-    plan.workload(at(0), reserved.clone());
-    api.work(&mut plan, at(1_000));
-    let named = |pod: &str, node: &str| (pod.to_owned(), Some(node.to_owned()));
+    plan.workload(at(0), reserved(&[("g-0", "n1"), ("g-1", "n2")]));
+    api.work(&mut plan, at(ROOM_PATIENCE.0));
     assert_eq!(nominations(&api), [named("g-0", "n1"), named("g-1", "n2")]);
     // Another plan is told at once, though the word for why it waits is the same.
-    reserved.planned.insert(reserved.waiting[1].uid.clone(), "n3".into());
-    plan.workload(at(2_000), reserved.clone());
-    api.work(&mut plan, at(3_000));
+    plan.workload(at(6_000), reserved(&[("g-0", "n1"), ("g-1", "n3")]));
+    api.work(&mut plan, at(7_000));
     assert_eq!(nominations(&api)[2..], [named("g-1", "n3")]);
     // The plan is given up: it gathers, of which nothing else would be told.
-    let mut gathering = waits(gang(State::Gathering), victims(), &["g-0", "g-1"]);
+    let victims = Reason::WaitingForVictims { victims: 1 };
+    let mut gathering = waits(gang(State::Gathering), victims, &["g-0", "g-1"]);
     gathering.view.state = State::Gathering;
     gathering.view.reason = Some(Reason::Gathering { have: 2, need: 3 });
-    plan.workload(at(4_000), gathering.clone());
-    api.work(&mut plan, at(6_000));
+    plan.workload(at(8_000), gathering.clone());
+    api.work(&mut plan, at(10_000));
     let cleared = |pod: &str| (pod.to_owned(), None);
     assert_eq!(nominations(&api)[3..], [cleared("g-0"), cleared("g-1")]);
     plan.workload(at(400_000), gathering);
     api.work(&mut plan, at(800_000));
     assert_eq!(nominations(&api).len(), 5);
+}
+
+/// A team takes its quota back: hundreds of members are told where they go, and go there.
+#[test]
+fn a_preemption_that_goes_through_at_once_is_not_told_on_members_of_a_gang() {
+    let (mut plan, mut api) = ready();
+    let patience = ROOM_PATIENCE.0;
+    // It waits for quota for a moment; another plan does not begin the wait anew.
+    let behind = Reason::Behind { ahead: 1, queue: "q".into() };
+    plan.workload(at(0), waits(gang(State::Queued), behind, &["g-0", "g-1"]));
+    for (ms, node) in [(100, "n1"), (2_000, "n2")] {
+        plan.workload(at(ms), reserved(&[("g-0", node), ("g-1", node)]));
+        api.work(&mut plan, at(ms));
+    }
+    api.work(&mut plan, at(100 + patience - 1));
+    assert_eq!(nominations(&api), []);
+    plan.workload(at(100 + patience - 1), gang(State::Binding));
+    api.work(&mut plan, at(60_000));
+    assert_eq!(nominations(&api), [], "they have nodes by now");
+    // Its victims take their time.
+    plan.workload(at(100_000), reserved(&[("g-0", "n1")]));
+    plan.workload(at(102_000), reserved(&[("g-0", "n2")]));
+    api.work(&mut plan, at(100_000 + patience));
+    assert_eq!(nominations(&api), [named("g-0", "n2")]);
+    let first = api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_)));
+    assert_eq!(first.count(), 1);
+}
+
+#[test]
+fn who_asked_for_nodes_or_is_no_gang_names_its_node_at_once() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), waits(gang(State::Queued), room(1), &["g-0"]));
+    api.work(&mut plan, at(1_000));
+    plan.workload(at(2_000), reserved(&[("g-0", "n1")]));
+    api.work(&mut plan, at(2_000));
+    assert_eq!(nominations(&api), [("g-0".to_owned(), None), named("g-0", "n1")]);
+    // A word that nobody acts on may stand for a while.
+    let behind = || Reason::Behind { ahead: 1, queue: "q".into() };
+    plan.workload(at(3_000), waits(gang(State::Queued), behind(), &["g-1"]));
+    api.work(&mut plan, at(4_000));
+    plan.workload(at(5_000), reserved(&[("g-1", "n1")]));
+    api.work(&mut plan, at(5_000 + ROOM_PATIENCE.0 - 1));
+    assert_eq!(nominations(&api)[2..], [("g-1".to_owned(), None)]);
+    api.work(&mut plan, at(5_000 + ROOM_PATIENCE.0));
+    assert_eq!(nominations(&api)[3..], [named("g-1", "n1")]);
+    // It is tried first where it is nominated, by whoever leads then.
+    let mut alone = waits(lone(State::Reserved), behind(), &["p"]);
+    alone.view.state = State::Reserved;
+    alone.planned.insert(alone.waiting[0].uid.clone(), "n7".into());
+    plan.workload(at(20_000), alone);
+    api.work(&mut plan, at(20_000 + PATIENCE.0));
+    assert_eq!(nominations(&api)[4..], [named("p", "n7")]);
 }
