@@ -336,6 +336,9 @@ pub struct Condition {
     /// Reason.
     #[serde(default)]
     pub reason: String,
+    /// For people.
+    #[serde(default)]
+    pub message: String,
     /// When the status changed.
     pub last_transition_time: Option<Time>,
 }

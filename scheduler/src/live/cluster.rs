@@ -18,6 +18,7 @@ use super::objects::{identity, value_identity};
 use super::queues::Queues;
 use super::roster::{Named, Roster};
 use super::storage::Storages;
+use super::unscheduled::Unscheduled;
 use super::{Kind, Object, Seen};
 use crate::api::budget::PodDisruptionBudget;
 use crate::api::node::Node;
@@ -55,6 +56,8 @@ pub struct Live {
     /// Jobs, by uid.
     pub(super) jobs: BTreeSet<Text>,
     pub(super) pods: BTreeMap<Text, Box<PodDraft>>,
+    /// What pods of ours say that have no node, by uid.
+    pub(super) unscheduled: BTreeMap<Text, Unscheduled>,
     pub(super) nodes: BTreeMap<Text, NodeEntry>,
     pub(super) namespaces: BTreeMap<Text, Labels>,
     /// Pods and Jobs in each namespace.
@@ -490,6 +493,7 @@ impl Live {
     pub(super) fn remove(&mut self, kind: Kind, named: &Named, uid: &Text) {
         self.notes.forget(kind, named);
         self.undated.remove(uid);
+        self.unscheduled.remove(uid);
         match kind {
             Kind::Pod => self.remove_pod(uid),
             Kind::Node => {

@@ -23,6 +23,7 @@
 //! | [`pods`] | which pods that ended are there still |
 //! | [`objects`] | who an object is |
 //! | [`stopped`] | what an owner bears of its last stop |
+//! | [`unscheduled`] | what pods that wait say of that themselves |
 //! | [`drain`] | facts of what changed, in the order in which others refer to them |
 //!
 //! No rule of conversion is here: drafts, facts and remarks are those of [`crate::convert`], so
@@ -44,6 +45,7 @@ mod ranges;
 mod roster;
 mod stopped;
 mod storage;
+mod unscheduled;
 
 #[cfg(test)]
 mod manifests;
@@ -74,6 +76,7 @@ use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 pub use cluster::Live;
 pub use stopped::Stopped;
 pub use storage::Stored;
+pub use unscheduled::Unscheduled;
 
 /// One event of one watch.
 #[derive(Clone, Debug)]

@@ -38,6 +38,7 @@ impl Live {
         let named = (draft.namespace.clone(), draft.name.clone());
         self.enter_as(Kind::Pod, &named, &draft.uid);
         self.notes.faults(Kind::Pod, &named, []);
+        self.note_unscheduled(pod, &draft);
         if let Some(old) = self.pods.get(&draft.uid) {
             if **old == draft {
                 return;

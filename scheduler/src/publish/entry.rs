@@ -120,6 +120,8 @@ pub(super) struct Entry {
     pub(super) next_at: Time,
     /// When it was last written.
     pub(super) written_at: Time,
+    /// Since when it shows what it does, where that was there before we wrote; of a pod only.
+    pub(super) seen_at: Time,
     /// Since when room is made for this member of a gang, which is said later; of a pod only.
     pub(super) room_since: Option<Time>,
     /// Of which version of the object what is wanted is; `None`: nobody says.
@@ -344,20 +346,15 @@ fn next_of_pod(now: Time, entry: &Entry, wanted: &Arc<PodCondition>) -> Next {
     let room_at = since.map_or(now, |since| since.plus(ROOM_PATIENCE));
     match shown {
         _ if now < room_at => Next::Wait(room_at),
-        Some(shown) => next_words(now, wanted, shown, entry.written_at),
+        Some(shown) => next_words(now, wanted, shown, entry.written_at.max(entry.seen_at)),
         None => Next::Do(Write::Condition(wanted.clone())),
     }
 }
 
 /// What a pod says instead: at once where its reason or node is another, else now and then.
-fn next_words(
-    now: Time,
-    wanted: &Arc<PodCondition>,
-    shown: &PodCondition,
-    written_at: Time,
-) -> Next {
+fn next_words(now: Time, wanted: &Arc<PodCondition>, shown: &PodCondition, since: Time) -> Next {
     let words_only = (&wanted.reason, &wanted.node) == (&shown.reason, &shown.node);
-    let at = if words_only { written_at.plus(WORDS_EVERY) } else { now };
+    let at = if words_only { since.plus(WORDS_EVERY) } else { now };
     if now < at { Next::Wait(at) } else { Next::Do(Write::Reword(wanted.clone())) }
 }
 

@@ -20,11 +20,11 @@
 //!
 //! Start: Workloads are listed before the first is written, and again when our kinds come back.
 //! What the API shows and the engine does not know (what was spent, `spec.active`, conditions of
-//! others) is kept. Patches of pods, and of Workloads themselves, name the uid that they mean;
-//! those of our own kinds' statuses do not, because the API server overlooks it there. What says
-//! that it is ours (`whose`) and no gang stands for is deleted when the engine has seen everything
-//! ([`Publisher::standing`]); so is what is of an owner before, whose name another has by now: that
-//! one gets an object of its own.
+//! others) is kept, and pods that say already why they wait are told nothing again. Patches of
+//! pods, and of Workloads themselves, name the uid that they mean; those of our own kinds' statuses
+//! do not, because the API server overlooks it there. What says that it is ours (`whose`) and no
+//! gang stands for is deleted when the engine has seen everything ([`Publisher::standing`]); so is
+//! what is of an owner before, whose name another has by now: that one gets an object of its own.
 
 mod accrued;
 mod budget;
@@ -142,6 +142,7 @@ impl Publisher {
                 if let Some(group) = group {
                     plan.group(now, Some(name.clone()), group);
                 }
+                plan.pods_show(now, &details, |uid| live.unscheduled(uid));
                 plan.workload(now, details);
                 plan.stopped(name, stopped);
             }

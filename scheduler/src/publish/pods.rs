@@ -12,6 +12,8 @@ use capstan_core::explain::wording::nodes::histogram;
 use capstan_core::model::input::Text;
 use capstan_core::plan::State;
 
+use crate::live::Unscheduled;
+
 /// What autoscalers build nodes for.
 const UNSCHEDULABLE: &str = "Unschedulable";
 
@@ -27,6 +29,17 @@ pub struct PodCondition {
 }
 
 impl PodCondition {
+    /// What a pod says already.
+    pub fn found(found: &Unscheduled) -> PodCondition {
+        let (reason, message) = (found.reason.to_string(), found.message.to_string());
+        PodCondition { reason, message, node: found.node.clone() }
+    }
+
+    /// Whether it is what a pod says already.
+    pub fn is(&self, found: &Unscheduled) -> bool {
+        *self.reason == *found.reason && *self.message == *found.message && self.node == found.node
+    }
+
     /// Whether it is not so of a member that waits and of which nothing is decided now: that room
     /// is being made for it, or, while others are missing, that it would start with more nodes.
     pub fn misleads(&self, state: State) -> bool {

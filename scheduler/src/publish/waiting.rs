@@ -8,19 +8,61 @@
 //! so for [`ROOM_PATIENCE`](super::plan::ROOM_PATIENCE). Nobody waits for that whose condition says
 //! by then what others act on: that it asks for nodes, or names another one. Nor does a pod that is
 //! no gang: it has nobody beside it, and is tried first where its status nominates it.
+//!
+//! A leader that has written nothing of a pod yet goes by what the watch shows of it: most of that
+//! is what the leader before wrote, and as true as it was. What we wrote ourselves the answer says,
+//! which no watch is ahead of.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_core::explain::view::WorkloadDetails;
+use capstan_core::model::input::Text;
 use capstan_core::plan::{PodRef, State};
 use capstan_core::time::Time;
 
-use super::entry::{Key, Shown, Wanted};
-use super::plan::{Name, Plan};
+use super::entry::{Entry, Key, Shown, Wanted};
+use super::plan::{Name, PATIENCE, Plan};
 use super::pods::{self, PodCondition};
+use crate::live::Unscheduled;
 
 impl Plan {
+    /// What the API shows of those pods of a workload that wait, for who has written nothing of
+    /// them; what they are to say is told next.
+    pub(super) fn pods_show<'a>(
+        &mut self,
+        now: Time,
+        details: &WorkloadDetails,
+        shows: impl Fn(&Text) -> Option<&'a Unscheduled>,
+    ) {
+        // Its pods are not told of now.
+        if details.stop_asked {
+            return;
+        }
+        for pod in &details.waiting {
+            let (key, found) = (Key::Pod(pod.clone()), shows(&pod.uid));
+            let known = self.entries.get(&key);
+            let ours = |entry: &Entry| entry.flying || entry.written_at != Time::default();
+            if known.map_or(found.is_none(), ours) {
+                continue;
+            }
+            let is_new = known.is_none();
+            let entry = self.entries.entry(key).or_default();
+            if is_new {
+                entry.next_at = now.plus(PATIENCE);
+            }
+            let same = match (&entry.shown, found) {
+                (Some(Shown::Pod(shown)), Some(found)) => shown.is(found),
+                (shown, None) => shown.is_none(),
+                _ => false,
+            };
+            if !same {
+                let shown = found.map(|found| Shown::Pod(Arc::new(PodCondition::found(found))));
+                (entry.shown, entry.seen_at) = (shown, now);
+            }
+        }
+    }
+
     /// What those pods of a workload are to say that wait; the others of it say nothing more.
     pub(super) fn pods_wait(&mut self, now: Time, name: &Name, details: &WorkloadDetails) {
         let state = details.view.state;
@@ -39,7 +81,8 @@ impl Plan {
         };
         let before = self.waiting.remove(name).unwrap_or_default();
         let still: BTreeSet<&PodRef> = waiting.iter().collect();
-        for pod in before.iter().filter(|pod| !still.contains(pod)) {
+        let known = before.iter().chain(&details.waiting);
+        for pod in known.filter(|pod| !still.contains(pod)) {
             self.forget(&Key::Pod(pod.clone()));
         }
         if let Some(condition) = condition {

@@ -16,6 +16,7 @@ mod ranges;
 mod ray;
 mod sources;
 mod stopped;
+mod unscheduled;
 
 use super::{Group, Kind, Live, Object, Seen};
 use crate::config::{Config, PriceEntry, QuotaApi};

@@ -5,6 +5,7 @@ mod anew;
 mod beside;
 mod budgets;
 mod cohorts;
+mod found;
 mod groups;
 mod in_use;
 mod money;
