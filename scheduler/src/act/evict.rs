@@ -2,12 +2,19 @@
 //!
 //! The mark comes first, so that whoever watches the end (a Job's failure policy, the next
 //! engine) learns why. One patch writes both halves of it: pods/status takes annotations too.
+//!
+//! A mark is taken back where the deletion is refused. Where that is refused as well, or fails for
+//! [`UNMARK_MAX`], the mark stays and the log says what to do about it: the effect ends all the
+//! same, as every other does.
+
+use std::time::Duration;
 
 use capstan_core::plan::{EffectResult, PodRef, Preemption};
 use capstan_core::time::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::flight::{Progress, Stop, Try};
 use super::line::{Line, Named, gone, refused};
@@ -15,6 +22,9 @@ use crate::api::keys;
 use crate::api::pod::{Pod, is_true};
 use crate::client::call::Reply;
 use crate::convert::note;
+
+/// For how long a mark is being taken back, at least: as long as what had no answer is pursued.
+const UNMARK_MAX: Duration = Duration::from_secs(60);
 
 /// One try.
 pub(super) async fn evict(
@@ -72,17 +82,53 @@ async fn take_back(
     if !progress.marked {
         return Ok(());
     }
+    let since = *progress.unmarking.get_or_insert_with(Instant::now);
+    match take_back_once(line, progress, named).await {
+        Err(Stop::Again { why, .. }) if since.elapsed() >= UNMARK_MAX => {
+            tracing::warn!("{}", stays_marked(named, &why));
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+async fn take_back_once(
+    line: &Line<'_>,
+    progress: &mut Progress,
+    named: &Named<'_>,
+) -> Result<(), Stop> {
     let reply = patch(line, progress, named, &unmark(named)).await?;
+    // Another uid is an invalid change of it.
+    let is_gone = match reply.code {
+        422 => line.read::<Pod>(named).await?.is_none(),
+        code => code == 404,
+    };
     let left = match reply.code {
-        404 if progress.deleting => Ok(EffectResult::Done),
-        404 => Err(gone()),
-        409 | 422 => still_there(line, progress, named, reply).await,
+        _ if is_gone && progress.deleting => Ok(EffectResult::Done),
+        _ if is_gone => Err(gone()),
+        409 => still_there(line, progress, named, reply).await,
+        200..=299 => {
+            progress.marked = false;
+            return Ok(());
+        }
         _ => {
-            progress.marked = !reply.is_success();
+            tracing::warn!("{}", stays_marked(named, &reply.says()));
             return Ok(());
         }
     };
     Err(left.map_or_else(|stop| stop, Stop::Answer))
+}
+
+/// What is said of a mark that cannot be taken back.
+fn stays_marked(named: &Named<'_>, why: &str) -> String {
+    let Named { namespace, name, .. } = named;
+    let keys = [keys::PREEMPTED_BY, keys::PREEMPTION_REASON, keys::PREEMPTED_ALONE].join(", ");
+    format!(
+        "pod {namespace}/{name} is not stopped, and what marks it cannot be taken back: {why}; \
+         it counts as leaving until somebody removes the condition DisruptionTarget from its \
+         status.conditions (kubectl edit pod {name} -n {namespace} --subresource=status) and the \
+         annotations {keys}"
+    )
 }
 
 /// What an answer means that says "not as it is now": try again only if the pod is there.
@@ -172,4 +218,21 @@ fn unmark(named: &Named<'_>) -> Value {
         },
         "status": { "conditions": [{ "type": "DisruptionTarget", "$patch": "delete" }] },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_reads_of_a_mark_that_stays_knows_what_to_do() {
+        let (namespace, name) = ("a".into(), "p".into());
+        let named = Named { namespace: &namespace, name: &name, uid: "u" };
+        let said = stays_marked(&named, "no (422)");
+        let parts = ["pod a/p", "no (422)", "DisruptionTarget", "status.conditions"];
+        let fix = ["kubectl edit pod p -n a --subresource=status", "capstan.sh/preempted-by,"];
+        for part in parts.iter().chain(&fix) {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
 }

@@ -53,6 +53,8 @@ pub(super) struct Progress {
     begun: Option<Instant>,
     /// The victim bears our marks.
     pub(super) marked: bool,
+    /// Since when its marks are being taken back.
+    pub(super) unmarking: Option<Instant>,
     /// The victim's deletion was asked for.
     pub(super) deleting: bool,
     /// The run of the owner that we counted as stopped.

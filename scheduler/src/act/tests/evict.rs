@@ -163,3 +163,25 @@ async fn what_is_marked_is_deleted_however_late() {
     assert_eq!(carry(&server, evict("p")).await, EffectResult::Done);
     assert!(server.log().len() > 40);
 }
+
+/// What stands for ever is said in the log; the effect ends as any other.
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_cannot_be_taken_back_at_all_holds_nobody_up() {
+    for (code, requests) in [(422, 4), (403, 3)] {
+        let faults = [Fault::None, Fault::Instead(403, 0), Fault::Instead(code, 0)];
+        let server = Server::with(&[pod("p")]).faults(&faults);
+        let result = carry(&server, evict("p")).await;
+        assert_eq!(words(&result), ("refused", "a fault (403)"), "why it was not deleted");
+        let log = ["PATCH status", "DELETE p", "PATCH status", "GET p"];
+        assert_eq!(server.log(), log[..requests]);
+    }
+    // A webhook that fails, and goes on to fail.
+    let mut faults = vec![Fault::None];
+    faults.extend([Fault::Instead(500, 0), Fault::None].repeat(1_000));
+    let server = Server::with(&[pod("p")]).faults(&faults);
+    let begun = Instant::now();
+    let result = carry(&server, evict("p")).await;
+    assert_eq!(words(&result), ("refused", "not done in time: a fault (500)"));
+    let took = begun.elapsed().as_secs();
+    assert!((90..120).contains(&took), "its time, and that of the mark: {took} s");
+}
