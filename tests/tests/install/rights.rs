@@ -191,6 +191,30 @@ fn helm_installs_the_same_wherever_it_is_told_to() {
     assert!(!asked(&cluster, "gpu").is_empty());
 }
 
+/// Replicas that all decide would give the same room away.
+#[test]
+fn the_chart_takes_several_replicas_only_where_one_of_them_leads() {
+    let home = tempfile::tempdir().expect("a folder");
+    let rendered = |values: &[&str]| {
+        let mut call = Command::new(parts::helm().expect("helm is given or built"));
+        call.args(["template", "capstan", &path("manifests/chart")]);
+        call.args(values.iter().flat_map(|value| ["--set", *value]));
+        for kind in ["CACHE", "CONFIG", "DATA"] {
+            call.env(format!("HELM_{kind}_HOME"), home.path().join(kind));
+        }
+        let said = call.output().expect("it runs");
+        let errors = String::from_utf8_lossy(&said.stderr).into_owned();
+        if said.status.success() { Ok(()) } else { Err(errors) }
+    };
+    let nobody_leads = "config.leaderElection.leaderElect=false";
+    let refused = rendered(&[nobody_leads]).expect_err("two replicas are the default");
+    for part in ["leaderElect is false and replicas is 2", "set replicas to 1"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert_eq!(rendered(&[nobody_leads, "replicas=1"]), Ok(()));
+    assert_eq!(rendered(&["replicas=3"]), Ok(()));
+}
+
 /// Applying the base over what Helm made would change nothing. Helm makes the namespace itself,
 /// without labels.
 fn same_as_base(cluster: &ControlPlane) {
