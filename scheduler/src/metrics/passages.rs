@@ -122,7 +122,7 @@ impl Numbers {
                 at,
                 (
                     "evicted_workloads_once_total",
-                    "Workloads that were never stopped for that before, by why.",
+                    "Different workloads that were stopped at least once, by why.",
                 ),
                 &["cluster_queue", "reason", "underlying_cause", "priority_class"],
             ),

@@ -247,6 +247,8 @@ fn who_is_stopped_is_counted_by_why_and_for_whom() {
     has(&metrics, &line(all, "Deactivated", "RequeuingLimitExceeded", 1));
     has(&metrics, &line("evicted_workloads_once_total", "Preempted", "", 1));
     assert_eq!(metrics.encode().matches("evicted_workloads_once_total{").count(), 1);
+    let says = "Different workloads that were stopped at least once, by why.";
+    has(&metrics, &format!("# HELP capstan_evicted_workloads_once_total {says}"));
     let labels = "preempting_cluster_queue=\"other\",reason=\"InCohortReclamation\"";
     has(&metrics, &format!("capstan_preempted_workloads_total{{{labels}}} 2"));
 }
