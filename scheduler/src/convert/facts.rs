@@ -142,7 +142,7 @@ impl Facts<'_> {
             finished: job.finished.clone(),
             priority,
             never_preempts,
-            wishes: self.of_class(wishes, &job.ranked, None),
+            wishes: self.of_template(wishes, &job.ranked),
             pod_sets: vec![OwnerPodSet {
                 name: self.shared.texts.text("main"),
                 count,
@@ -280,7 +280,7 @@ impl Facts<'_> {
             let (of_role, never_preempts) = self.rank(&role.ranked);
             if role.count() > 0 || !has_pods {
                 if of_role > priority {
-                    asked.wishes.pod_class = self.class_name(&role.ranked, None);
+                    asked.wishes.pod_class = self.class_of_template(&role.ranked);
                 }
                 priority = priority.max(of_role);
                 never |= never_preempts;

@@ -83,22 +83,35 @@ impl Facts<'_> {
         ranked: &Ranked,
         group: Option<&GroupDraft>,
     ) -> Arc<Wishes> {
-        wishes.pod_class = self.class_name(ranked, group);
+        wishes.pod_class = match group.filter(|group| group.says.class.is_some()) {
+            Some(group) => self.known_class(group.says.priority, group.says.class.as_ref()),
+            // Where a pod has both, the API server has looked the class up.
+            None if ranked.priority.is_some() => ranked.class.clone(),
+            None => self.class_of_template(ranked),
+        };
         self.shared.wishes.of(wishes)
     }
 
-    /// The name of the class by which such pods, members of this group, have their priority. Where
-    /// one is given with a priority, the API server has looked it up.
-    pub(super) fn class_name(&self, ranked: &Ranked, group: Option<&GroupDraft>) -> Option<Text> {
-        let of_group = group.map(|group| &group.says).filter(|says| says.class.is_some());
-        let of_group = of_group.map(|says| (says.priority, &says.class));
-        let (priority, class) = of_group.unwrap_or((ranked.priority, &ranked.class));
+    /// The same of pods of a template.
+    pub(super) fn of_template(&mut self, mut wishes: Wishes, ranked: &Ranked) -> Arc<Wishes> {
+        wishes.pod_class = self.class_of_template(ranked);
+        self.shared.wishes.of(wishes)
+    }
+
+    /// The name of the class by which pods of such a template have their priority.
+    pub(super) fn class_of_template(&self, ranked: &Ranked) -> Option<Text> {
+        self.known_class(ranked.priority, ranked.class.as_ref())
+    }
+
+    /// One that there is: no API server looks at what owners and groups name, beside a priority or
+    /// not, and what people make up there would be a label of metrics for ever.
+    fn known_class(&self, priority: Option<i32>, class: Option<&Text>) -> Option<Text> {
         let there = |name: &Text| {
             let system = SYSTEM_CLASSES.iter().any(|(system, _)| **system == **name);
             system || self.directory.classes.contains_key(name)
         };
         match class {
-            Some(name) => (priority.is_some() || there(name)).then(|| name.clone()),
+            Some(name) => there(name).then(|| name.clone()),
             None if priority.is_some() => None,
             None => self.default_class().map(|(name, _)| name.clone()),
         }

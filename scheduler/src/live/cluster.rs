@@ -27,6 +27,7 @@ use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::facts::ClassKind;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
 use crate::convert::pod::PodDraft;
+use crate::convert::ranks::Ranked;
 use crate::convert::resolve::DEFAULT_NAMESPACE;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::sharing::Shared;
@@ -423,8 +424,9 @@ impl Live {
     /// Priorities that classes decide have to be looked at again.
     fn rank_again(&mut self) {
         self.dirty.pods.extend(self.unranked.iter().cloned());
-        let open =
-            |owner: &Owner| owner.names_class() || owner.ranked().any(|ranked| ranked.open());
+        // Of templates it is asked as well whether the class that they name is there.
+        let named = |ranked: &Ranked| ranked.open() || ranked.class.is_some();
+        let open = |owner: &Owner| owner.names_class() || owner.ranked().any(named);
         let jobs = self.directory.owners.iter().filter(|(_, owner)| open(owner));
         self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
         let groups = self.directory.owners.iter().filter(|(_, owner)| owner.names_class());

@@ -5,6 +5,7 @@ use capstan_core::model::input::{GangKey, PodFacts};
 use capstan_core::time::Time;
 use serde_json::{Value, json};
 
+mod classes;
 mod ended;
 mod groups;
 mod joining;
