@@ -64,7 +64,9 @@ pub enum Command {
 }
 
 const RUN_HELP: &str = "Ends with SIGTERM or Ctrl-C; gives its lease back to the next replica.
-Exit codes: 0 asked to end, 1 deposed by another replica, 2 bad usage or configuration.
+The same once more ends it at once, and the lease runs out by itself.
+Exit codes: 0 asked to end, 1 deposed by another replica, 2 bad usage or configuration,
+130 (Ctrl-C) or 143 (SIGTERM) asked twice.
 
 Examples:
   capstan run --config capstan.yaml

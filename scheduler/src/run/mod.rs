@@ -49,6 +49,7 @@
 //! | `home` | in which namespace the lease is |
 //! | `reload` | when another configuration holds |
 //! | `panics` | what becomes of a process in which something panicked |
+//! | `signals` | what a signal ends, and how |
 
 mod answers;
 mod barrier;
@@ -61,6 +62,7 @@ mod panics;
 mod places;
 mod process;
 mod reload;
+mod signals;
 
 pub use answers::explained;
 pub use process::{Failure, Options, run};

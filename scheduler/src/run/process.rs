@@ -2,7 +2,7 @@
 //!
 //! Decides who starts when, and in which order all of it ends. A deposed leader is gone at once:
 //! nothing is handed over, the API has everything. One that is asked to end stops deciding, lets
-//! what is under way finish, and gives the lease back last.
+//! what is under way finish, and gives the lease back last; asked again it is gone at once.
 
 use std::collections::hash_map::RandomState;
 use std::future::Future;
@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -28,6 +27,7 @@ use super::home::{Home, POD_NAMESPACE};
 use super::message::{Asker, Message, gather};
 use super::panics;
 use super::reload::ConfigFile;
+use super::signals::Signals;
 use crate::act::{Executor, Limits, Means};
 use crate::client::{Clients, Target};
 use crate::clock::Clock;
@@ -197,7 +197,8 @@ impl Replica {
 
     /// Starts everything, and ends it in order.
     async fn live(mut self, listener: TcpListener) -> Result<(), Failure> {
-        let signals = Signals::listen()?;
+        let signals = Signals::listen();
+        let mut signals = signals.map_err(|error| Failure::Start(vec![error.to_string()]))?;
         let address = listener.local_addr().map(|it| it.to_string()).unwrap_or_default();
         tracing::info!(identity = self.identity, address, "capstan runs");
         let (stop_serving, served) = self.serve(listener);
@@ -223,10 +224,11 @@ impl Replica {
         let campaign = campaign(candidate, self.synced.clone(), lead);
         let mut campaign: Pin<Box<dyn Future<Output = String> + Send + '_>> = Box::pin(campaign);
         tokio::select! {
-            name = signals.first() => tracing::info!("{name}: ending"),
+            asked = signals.next() => tracing::info!("{}: ending", asked.name()),
             why = &mut campaign => return Err(Failure::Lost(why)),
             _ = &mut self.broken => return Err(Failure::Lost("the engine ended".to_owned())),
         }
+        signals.end_at_the_next();
         drop(self.inbox.send(Message::Stop));
         let left = tokio::select! {
             left = self.executor.drain(DRAIN_MAX) => left,
@@ -413,29 +415,6 @@ fn warn_of_restart(before: &file::CapstanConfiguration, after: &file::CapstanCon
     ];
     for (part, _) in parts.iter().filter(|(_, differs)| *differs) {
         tracing::warn!("{part} has changed: that holds after a restart");
-    }
-}
-
-/// The signals that end us in good order.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Signals, Failure> {
-        let listen = |kind| signal(kind).map_err(|e| Failure::Start(vec![e.to_string()]));
-        Ok(Signals {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn first(mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
 
