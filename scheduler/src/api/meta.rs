@@ -21,6 +21,8 @@ pub struct SlimMeta {
     pub uid: Option<String>,
     /// Version, for watches.
     pub resource_version: Option<String>,
+    /// Version of the spec.
+    pub generation: Option<i64>,
     /// Creation time.
     pub creation_timestamp: Option<Time>,
     /// Set once it is being deleted.
@@ -43,6 +45,7 @@ impl From<SlimMeta> for ObjectMeta {
             namespace: slim.namespace,
             uid: slim.uid,
             resource_version: slim.resource_version,
+            generation: slim.generation,
             creation_timestamp: slim.creation_timestamp,
             deletion_timestamp: slim.deletion_timestamp,
             labels: Some(slim.labels).filter(|map| !map.is_empty()),

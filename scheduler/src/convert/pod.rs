@@ -4,6 +4,7 @@
 //! have a say in, to [`super::resolve`].
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
@@ -56,6 +57,8 @@ pub struct PodDraft {
     pub terminating: bool,
     /// It has scheduling gates.
     pub gated: bool,
+    /// Version of its spec, while it waits; small, since there are many pods.
+    pub generation: Option<NonZeroU32>,
     /// Creation time, if given.
     pub created: Option<Time>,
     /// When it was bound, if anything says.
@@ -126,6 +129,8 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     // Whoever bound it, what no API server has seen is defaulted all the same.
     let waits = node.is_none() || meta.uid.is_none();
     let annotations = meta.annotations.as_ref();
+    let generation = meta.generation.filter(|_| node.is_none());
+    let generation = generation.and_then(|it| NonZeroU32::new(u32::try_from(it).ok()?));
     let mirror = annotations.is_some_and(|all| all.contains_key(keys::MIRROR_POD));
     let rare = Rare { nominated, mirror, ignored, ended_at: ended_at(&pod.status) };
     let ranked = Ranked::of(&pod.spec, shared);
@@ -144,6 +149,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         phase: phase(&pod.status),
         terminating,
         gated: !pod.spec.scheduling_gates.is_empty(),
+        generation,
         created: meta.creation_timestamp.as_ref().map(time),
         bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status, admitted_at)),
         node,

@@ -1,4 +1,5 @@
-//! What pods that wait say of that themselves, for whoever tells people of it.
+//! What pods that wait say of that themselves, and which version of them is seen, for whoever tells
+//! people of it.
 //!
 //! Decides that only a condition counts which says that a pod of ours has no node, whoever wrote
 //! it. Nothing of it is a fact: we write most of it ourselves, and nobody is told that it changed.
@@ -26,6 +27,11 @@ impl Live {
     /// Why a pod waits, as the API shows it; `None`: it says nothing of that.
     pub fn unscheduled(&self, uid: &Text) -> Option<&Unscheduled> {
         self.unscheduled.get(uid)
+    }
+
+    /// Which version of its spec a pod has that waits, where the API server counts them.
+    pub fn generation(&self, uid: &Text) -> Option<i64> {
+        self.pods.get(uid)?.generation.map(|it| i64::from(it.get()))
     }
 
     pub(super) fn note_unscheduled(&mut self, pod: &Pod, draft: &PodDraft) {

@@ -83,10 +83,10 @@ pub enum Write {
     Object(Value),
     /// Merge-patch its status.
     Status(Value),
-    /// Set the pod's condition.
-    Condition(Arc<PodCondition>),
+    /// Set the pod's condition, as of this version of the pod.
+    Condition(Arc<PodCondition>, Option<i64>),
     /// Set it in other words, or for another node: it is as false as it was, since then.
-    Reword(Arc<PodCondition>),
+    Reword(Arc<PodCondition>, Option<i64>),
     /// Delete the object with this uid.
     Delete(Option<String>),
     /// Read a status that was never seen.
@@ -346,16 +346,21 @@ fn next_of_pod(now: Time, entry: &Entry, wanted: &Arc<PodCondition>) -> Next {
     let room_at = since.map_or(now, |since| since.plus(ROOM_PATIENCE));
     match shown {
         _ if now < room_at => Next::Wait(room_at),
-        Some(shown) => next_words(now, wanted, shown, entry.written_at.max(entry.seen_at)),
-        None => Next::Do(Write::Condition(wanted.clone())),
+        Some(shown) => next_words(now, entry, wanted, shown),
+        None => Next::Do(Write::Condition(wanted.clone(), entry.generation)),
     }
 }
 
 /// What a pod says instead: at once where its reason or node is another, else now and then.
-fn next_words(now: Time, wanted: &Arc<PodCondition>, shown: &PodCondition, since: Time) -> Next {
+fn next_words(now: Time, entry: &Entry, wanted: &Arc<PodCondition>, shown: &PodCondition) -> Next {
+    let since = entry.written_at.max(entry.seen_at);
     let words_only = (&wanted.reason, &wanted.node) == (&shown.reason, &shown.node);
     let at = if words_only { since.plus(WORDS_EVERY) } else { now };
-    if now < at { Next::Wait(at) } else { Next::Do(Write::Reword(wanted.clone())) }
+    if now < at {
+        Next::Wait(at)
+    } else {
+        Next::Do(Write::Reword(wanted.clone(), entry.generation))
+    }
 }
 
 /// What is to be done about the status of a PodGroup.
@@ -391,7 +396,7 @@ pub(super) fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
         (Write::Create(_), ..) => What::Created,
         (Write::Object(_), Key::ClusterQueue(_), _) => What::QueueFinalizer,
         (Write::Object(_), ..) => What::Object,
-        (Write::Condition(_) | Write::Reword(_), ..) => What::PodCondition,
+        (Write::Condition(..) | Write::Reword(..), ..) => What::PodCondition,
         (Write::Delete(_), ..) => What::Deleted,
         (Write::Read | Write::Count, ..) => What::Read,
         (Write::Status(_), Key::Group(_), _) => What::GroupStatus,

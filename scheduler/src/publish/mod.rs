@@ -142,7 +142,8 @@ impl Publisher {
                 if let Some(group) = group {
                     plan.group(now, Some(name.clone()), group);
                 }
-                plan.pods_show(now, &details, |uid| live.unscheduled(uid));
+                let shows = |uid: &Text| (live.unscheduled(uid), live.generation(uid));
+                plan.pods_show(now, &details, shows);
                 plan.workload(now, details);
                 plan.stopped(name, stopped);
             }

@@ -99,10 +99,13 @@ pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answe
         Key::Pod(pod) => {
             let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
             match write {
-                Write::Condition(condition) => {
-                    condition_of(&api, pod, condition, Some(jiff::Timestamp::now())).await
+                Write::Condition(condition, seen) => {
+                    let since = Some(jiff::Timestamp::now());
+                    condition_of(&api, pod, condition, (since, seen)).await
                 }
-                Write::Reword(condition) => condition_of(&api, pod, condition, None).await,
+                Write::Reword(condition, seen) => {
+                    condition_of(&api, pod, condition, (None, seen)).await
+                }
                 other => unreachable!("{other:?} of a pod"),
             }
         }
@@ -287,22 +290,22 @@ async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answe
         write @ (Write::Status(_)
         | Write::Read
         | Write::Count
-        | Write::Condition(_)
-        | Write::Reword(_)) => status(api, name, write).await?,
+        | Write::Condition(..)
+        | Write::Reword(..)) => status(api, name, write).await?,
     };
     Ok(Answer::Shows(Shown::Workload(ShownWorkload::of(&shown))))
 }
 
 /// Sets PodScheduled of a pod that waits. A bind that was faster is not talked over: where the
 /// answer shows a node, the condition is put right at once. `since`: when it became so; `None`: it
-/// was before.
+/// was before. `seen`: of which version of the pod that is.
 async fn condition_of(
     api: &Api<Pod>,
     PodRef { name, uid, .. }: &PodRef,
     condition: Arc<PodCondition>,
-    since: Option<jiff::Timestamp>,
+    (since, seen): (Option<jiff::Timestamp>, Option<i64>),
 ) -> Result<Answer, Error> {
-    let body = condition_patch(uid, Some(&condition), since);
+    let body = condition_patch(uid, Some(&condition), (since, seen));
     let params = PatchParams::default();
     let pod = match api.patch_status(name, &params, &Patch::Strategic(body)).await {
         // The uid is another's: ours is gone.
@@ -310,7 +313,7 @@ async fn condition_of(
         other => other?,
     };
     if pod.spec.is_some_and(|spec| spec.node_name.is_some()) {
-        let body = condition_patch(uid, None, Some(jiff::Timestamp::now()));
+        let body = condition_patch(uid, None, (Some(jiff::Timestamp::now()), seen));
         api.patch_status(name, &params, &Patch::Strategic(body)).await?;
         return Ok(Answer::Gone);
     }
@@ -322,7 +325,7 @@ async fn condition_of(
 fn condition_patch(
     uid: &str,
     waits: Option<&PodCondition>,
-    since: Option<jiff::Timestamp>,
+    (since, seen): (Option<jiff::Timestamp>, Option<i64>),
 ) -> Value {
     let word = |text: fn(&PodCondition) -> &str| waits.map(text).filter(|text| !text.is_empty());
     let mut condition = json!({
@@ -333,6 +336,9 @@ fn condition_patch(
     });
     if let Some(since) = since {
         condition["lastTransitionTime"] = diff::value(&Time(since));
+    }
+    if let Some(seen) = seen {
+        condition["observedGeneration"] = seen.into();
     }
     json!({
         "metadata": { "uid": uid },

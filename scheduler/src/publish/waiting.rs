@@ -21,33 +21,32 @@ use capstan_core::model::input::Text;
 use capstan_core::plan::{PodRef, State};
 use capstan_core::time::Time;
 
-use super::entry::{Entry, Key, Shown, Wanted};
+use super::entry::{Key, Shown, Wanted};
 use super::plan::{Name, PATIENCE, Plan};
 use super::pods::{self, PodCondition};
 use crate::live::Unscheduled;
 
 impl Plan {
     /// What the API shows of those pods of a workload that wait, for who has written nothing of
-    /// them; what they are to say is told next.
+    /// them, and which version of them; what they are to say is told next.
     pub(super) fn pods_show<'a>(
         &mut self,
         now: Time,
         details: &WorkloadDetails,
-        shows: impl Fn(&Text) -> Option<&'a Unscheduled>,
+        shows: impl Fn(&Text) -> (Option<&'a Unscheduled>, Option<i64>),
     ) {
         // Its pods are not told of now.
         if details.stop_asked {
             return;
         }
         for pod in &details.waiting {
-            let (key, found) = (Key::Pod(pod.clone()), shows(&pod.uid));
-            let known = self.entries.get(&key);
-            let ours = |entry: &Entry| entry.flying || entry.written_at != Time::default();
-            if known.map_or(found.is_none(), ours) {
+            let (key, (found, generation)) = (Key::Pod(pod.clone()), shows(&pod.uid));
+            let is_new = !self.entries.contains_key(&key);
+            let entry = self.entries.entry(key).or_default();
+            entry.generation = generation;
+            if entry.flying || entry.written_at != Time::default() {
                 continue;
             }
-            let is_new = known.is_none();
-            let entry = self.entries.entry(key).or_default();
             if is_new {
                 entry.next_at = now.plus(PATIENCE);
             }

@@ -15,6 +15,22 @@ fn waits(reason: &str, node: Option<&str>) -> Value {
 }
 
 #[test]
+fn of_which_version_a_pod_is_seen_that_waits() {
+    let mut live = synced(&Config::default());
+    let mut value = pod_value("p", "u");
+    live.take(Seen::Applied(pod(value.clone())));
+    assert_eq!(live.generation(&"u".into()), None, "older API servers count none");
+    for generation in [1, 2] {
+        value["metadata"]["generation"] = json!(generation);
+        live.take(Seen::Applied(pod(value.clone())));
+        assert_eq!(live.generation(&"u".into()), Some(generation));
+    }
+    value["spec"]["nodeName"] = json!("n");
+    live.take(Seen::Applied(pod(value)));
+    assert_eq!(live.generation(&"u".into()), None, "it waits no more");
+}
+
+#[test]
 fn what_a_pod_says_while_it_waits_is_known_and_no_fact() {
     let mut live = synced(&Config::default());
     let shown = |reason: &str, node: Option<&str>| Unscheduled {

@@ -18,15 +18,15 @@ fn says(why: &Reason, node: Option<&str>) -> Unscheduled {
 
 /// The workload is told to a plan that sees pods say this.
 fn told(plan: &mut Plan, now: Time, details: &WorkloadDetails, says: Option<&Unscheduled>) {
-    plan.pods_show(now, details, |_: &Text| says);
+    plan.pods_show(now, details, |_: &Text| (says, None));
     plan.workload(now, details.clone());
 }
 
 /// Writes of conditions, and whether they move the time at which it became so.
 fn written(api: &Api) -> Vec<(Arc<PodCondition>, bool)> {
     let of = |(_, write): &(Key, Write)| match write {
-        Write::Condition(said) => Some((said.clone(), true)),
-        Write::Reword(said) => Some((said.clone(), false)),
+        Write::Condition(said, _) => Some((said.clone(), true)),
+        Write::Reword(said, _) => Some((said.clone(), false)),
         _ => None,
     };
     api.writes.iter().filter_map(of).collect()
@@ -106,4 +106,23 @@ fn what_the_watch_shows_later_counts_until_something_is_written() {
     told(&mut plan, at(0), &details, None);
     api.work(&mut plan, at(1_000));
     assert_eq!(written(&api), [(Arc::new(pods::condition(&behind())), true)]);
+}
+
+#[test]
+fn a_condition_says_of_which_version_of_the_pod_it_is() {
+    let (mut plan, mut api) = ready();
+    let mut seen = |now: Time, why: Reason, generation: Option<i64>| {
+        let details = waits(gang(State::Queued), why, &["g-0"]);
+        plan.pods_show(now, &details, |_: &Text| (None, generation));
+        plan.workload(now, details);
+        api.work(&mut plan, now.plus(PATIENCE));
+        let last = api.writes.iter().rev().find_map(|(_, write)| match write {
+            Write::Condition(_, seen) | Write::Reword(_, seen) => Some(*seen),
+            _ => None,
+        });
+        last.expect("it waits")
+    };
+    assert_eq!(seen(at(0), room(1), Some(1)), Some(1));
+    assert_eq!(seen(at(10_000), behind(), Some(2)), Some(2));
+    assert_eq!(seen(at(20_000), room(1), None), None, "older API servers count none");
 }

@@ -147,7 +147,7 @@ impl Api {
             (_, Write::Object(patch) | Write::Status(patch)) => {
                 merge(self.objects.get_mut(key).expect("only what exists is patched"), patch);
             }
-            (_, Write::Condition(condition) | Write::Reword(condition)) => {
+            (_, Write::Condition(condition, _) | Write::Reword(condition, _)) => {
                 return Answer::Shows(Shown::Pod(condition.clone()));
             }
             (_, Write::Delete(_)) => {

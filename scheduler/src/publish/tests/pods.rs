@@ -6,7 +6,7 @@ use crate::publish::plan::{PATIENCE, ROOM_PATIENCE};
 /// Pod and reason of every condition that was written.
 fn conditions(api: &Api) -> Vec<(String, String)> {
     let said = api.writes.iter().filter_map(|(key, write)| match (key, write) {
-        (Key::Pod(pod), Write::Condition(said) | Write::Reword(said)) => {
+        (Key::Pod(pod), Write::Condition(said, _) | Write::Reword(said, _)) => {
             Some((pod.name.to_string(), said.reason.clone()))
         }
         _ => None,
@@ -58,7 +58,7 @@ fn pods_that_wait_say_so_once_for_each_reason() {
     plan.workload(at(changed + 200), gang(State::Binding));
     api.work(&mut plan, at(changed + 9_000));
     assert_eq!(conditions(&api).len(), 9);
-    let first = api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_)));
+    let first = api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(..)));
     assert_eq!(first.count(), 3, "since when a pod waits is said once");
 }
 
@@ -71,7 +71,7 @@ fn extra_members_of_a_gang_that_runs_say_what_they_wait_for() {
     plan.workload(at(0), runs.clone());
     api.work(&mut plan, at(1_000));
     let said = |api: &Api| {
-        api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_))).count()
+        api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(..))).count()
     };
     assert_eq!(said(&api), 1);
     let status = api.status("g");
@@ -127,7 +127,7 @@ fn members_ask_for_no_nodes_once_others_of_their_gang_are_missing() {
 /// Pods and nodes for which they were nominated, in the order written.
 fn nominations(api: &Api) -> Vec<(String, Option<String>)> {
     let of = |(key, write): &(Key, Write)| match (key, write) {
-        (Key::Pod(pod), Write::Condition(said) | Write::Reword(said)) => {
+        (Key::Pod(pod), Write::Condition(said, _) | Write::Reword(said, _)) => {
             Some((pod.name.to_string(), said.node.as_ref().map(ToString::to_string)))
         }
         _ => None,
@@ -196,7 +196,7 @@ fn a_preemption_that_goes_through_at_once_is_not_told_on_members_of_a_gang() {
     plan.workload(at(102_000), reserved(&[("g-0", "n2")]));
     api.work(&mut plan, at(100_000 + patience));
     assert_eq!(nominations(&api), [named("g-0", "n2")]);
-    let first = api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_)));
+    let first = api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(..)));
     assert_eq!(first.count(), 1);
 }
 

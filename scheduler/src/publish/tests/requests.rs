@@ -83,7 +83,7 @@ async fn a_workload_that_cannot_be_read_hides_no_other() {
 
 #[tokio::test]
 async fn a_pod_that_was_made_again_is_not_told_what_another_waited_for() {
-    let said = || Write::Condition(Arc::new(crate::publish::pods::condition(&room(1))));
+    let said = || Write::Condition(Arc::new(crate::publish::pods::condition(&room(1))), None);
     for code in [409, 422] {
         let client = server("another", code, false, Arc::default());
         assert_eq!(carry_out(&client, &Key::Pod(pod("p")), said()).await, Answer::Gone);
@@ -110,7 +110,7 @@ async fn a_pod_that_waits_for_something_else_waits_since_then() {
     });
     let (client, key) = (Client::new(service, "ns"), Key::Pod(pod("p")));
     let says = |nodes| Arc::new(crate::publish::pods::condition(&room(nodes)));
-    for write in [Write::Condition(says(1)), Write::Reword(says(2))] {
+    for write in [Write::Condition(says(1), Some(4)), Write::Reword(says(2), None)] {
         assert!(matches!(carry_out(&client, &key, write).await, Answer::Shows(Shown::Pod(_))));
     }
     let conditions: Vec<Value> =
@@ -118,6 +118,8 @@ async fn a_pod_that_waits_for_something_else_waits_since_then() {
     let timed = |condition: &Value| condition.get("lastTransitionTime").is_some();
     assert_eq!(conditions.iter().map(timed).collect::<Vec<_>>(), [true, false], "{conditions:?}");
     assert!(conditions.iter().all(|it| it["type"] == "PodScheduled" && it["status"] == "False"));
+    let seen: Vec<_> = conditions.iter().map(|it| it.get("observedGeneration").cloned()).collect();
+    assert_eq!(seen, [Some(json!(4)), None], "of which version, where there are versions");
 }
 
 #[tokio::test]
