@@ -7,7 +7,7 @@ use capstan_core::explain::reason::Inactive;
 use capstan_core::explain::view::FIRST_PODS;
 use capstan_core::model::input::{
     Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PreemptWithin, Price, PriceSource,
-    QueueingStrategy, Wishes,
+    QueueingStrategy, Roles, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Action, EffectResult, State, StepOutput, WorkloadStatus};
@@ -16,7 +16,7 @@ use capstan_tests::facts::{
     DEFAULT, GPU, TEAM, cluster_queue, cohort, flavor, gang, group, in_queue, job, local_queue,
     namespace, node, nominal, pod, pods_of, shape, text,
 };
-use capstan_tests::hand::bound;
+use capstan_tests::hand::{binds, bound, evicted};
 
 const NOW: Time = Time(1_000_000);
 
@@ -198,6 +198,50 @@ fn the_victim_and_its_preemptor_name_each_other() {
     assert_eq!(high.victims, [text("team/low")]);
     let low = engine.details(&text(TEAM), &text("low")).expect("it leaves").view.preempted;
     assert_eq!(low.expect("it was preempted").preemptor, text("team/high"));
+}
+
+/// One of two of a role begins: the first once `low` leaves, the second where room came free, which
+/// a head before it takes in the same round.
+#[test]
+fn who_waits_for_victims_goes_on_to_do_so_after_a_try_without_them() {
+    let queue = |name: &str| {
+        let quota = [("x", nominal(9)), ("y", nominal(9))];
+        let mut queue = cluster_queue(name, None, group(&[(DEFAULT, &quota)]));
+        queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+        [Input::ClusterQueue(queue), Input::LocalQueue(local_queue(name))]
+    };
+    let one = |name: &str, kind: &str, priority: i32, queue: &str| PodFacts {
+        priority,
+        ..pod(name, &shape(&[(kind, 1)]), &in_queue(Some(queue)))
+    };
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[]))];
+    facts.extend(queue("main").into_iter().chain(queue("other")));
+    facts.extend([Input::Node(node("n-x", &[("x", 1)]).into())]);
+    facts.extend([Input::Node(node("n-y", &[("y", 1)]).into())]);
+    facts.extend([bound(&one("low", "x", -1, "main"), "n-x")]);
+    facts.extend([bound(&one("busy", "y", 0, "other"), "n-y")]);
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let mut crew = gang("g", 2, Some(1), &shape(&[("x", 1)]), &in_queue(Some("main")));
+    crew[1].shape = shape(&[("y", 1)]);
+    let least = Arc::new([(text("a"), 1)].into());
+    let role = Arc::new(Roles { own: Some(text("a")), least, replica: None });
+    crew.iter_mut().for_each(|member| member.gang.roles = Some(role.clone()));
+    let output = engine.step(NOW, fed(Vec::new(), &crew));
+    assert_eq!(evicted(&output), ["low"]);
+    let waiting = |engine: &Engine| -> Vec<String> {
+        let details = engine.details(&text(TEAM), &text("g")).expect("it waits");
+        details.waiting.iter().map(|pod| pod.name.to_string()).collect()
+    };
+    assert_eq!(waiting(&engine), ["g-0"]);
+    let head = one("head", "y", 10, "other");
+    let output = engine.step(NOW, vec![Input::PodGone(text("busy")), Input::Pod(head)]);
+    assert_eq!(binds(&output), [("head".to_owned(), "n-y".to_owned())]);
+    assert_eq!(waiting(&engine), ["g-0"]);
+    engine.recount();
+    let output = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert_eq!(binds(&output), [("g-0".to_owned(), "n-x".to_owned())]);
+    engine.recount();
 }
 
 #[test]

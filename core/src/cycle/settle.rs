@@ -26,10 +26,13 @@ impl Engine {
     pub(crate) fn settle(&mut self, now: Time, entry: Entry, round: &mut Round) {
         let workload = entry.workload;
         let passed = self.state.pass_nominated(workload);
+        // Who waits for victims and does not start without begins with those who have places there.
+        let claimed = self.state.claims.get(workload).is_some();
         let others = entry.later.as_ref().map(|later| self.state.begin_without(workload, later));
         self.settle_one(now, entry, round);
         let holds = |state: &ClusterState| {
-            state.workloads[workload].assignment.is_some() || state.claims.get(workload).is_some()
+            let promised = !claimed && state.claims.get(workload).is_some();
+            state.workloads[workload].assignment.is_some() || promised
         };
         if let Some(later) = others.filter(|_| !holds(&self.state)) {
             self.state.begin_without(workload, &later);
