@@ -6,8 +6,8 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     AccessModes, ClaimUse, Input, Kin, LabelSelector, Neighbours, NodeFacts, Operator,
-    PeerSelector, PeerTerm, PodFacts, PodShape, PodVolumes, Requirement, SliceWish, Spread,
-    StorageFact, TopologyWish, Wishes,
+    PeerSelector, PeerTerm, PodFacts, PodShape, PodVolumes, PreemptWithin, Requirement, SliceWish,
+    Spread, StorageFact, TopologyWish, Wishes,
 };
 use capstan_core::plan::Outcome;
 use capstan_core::time::Time;
@@ -295,6 +295,36 @@ fn where_not_all_choices_of_flavors_are_looked_at_it_says_so() {
         let (mut ground, pods) = both_on_the_last(flavors);
         let last = format!("f{}", flavors - 1);
         ground.push(Input::Node(in_zone(&last, &last, 1).into()));
+        let says = told(ground, pods, "g");
+        assert_eq!(says.contains(ended), cut, "{flavors}: {says}");
+    }
+}
+
+/// The same two roles, where a host of one GPU is each flavor's and lower work of the queue has it:
+/// no choice of flavors holds both, whoever leaves.
+fn held_by_lower(flavors: usize) -> (Vec<Input>, Vec<PodFacts>) {
+    let (mut ground, mut pods) = both_on_the_last(flavors);
+    for fact in &mut ground {
+        if let Input::ClusterQueue(queue) = fact {
+            queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+        }
+    }
+    let last = format!("f{}", flavors - 1);
+    ground.push(Input::Node(in_zone(&last, &last, 1).into()));
+    for at in 0..flavors {
+        let own = shape("z", 1, Neighbours::default());
+        let low = pod(&format!("low-{at}"), &own, &in_queue(Some("q")));
+        ground.push(bound(&low, &format!("f{at}")));
+    }
+    pods.iter_mut().for_each(|pod| pod.priority = 9);
+    (ground, pods)
+}
+
+#[test]
+fn where_victims_are_not_looked_for_with_all_choices_of_flavors_it_says_so() {
+    let ended = "The search ended after 32 choices of members and flavors: one may fit";
+    for (flavors, cut) in [(5, false), (6, true)] {
+        let (ground, pods) = held_by_lower(flavors);
         let says = told(ground, pods, "g");
         assert_eq!(says.contains(ended), cut, "{flavors}: {says}");
     }

@@ -377,18 +377,34 @@ impl Attempt<'_> {
         if waits && untried && all && self.others_fit(txn, &mut choice, &Most::ANY) {
             return (choice, Verdict::Fit);
         }
-        let last = waits && all && !self.look.premise.nobody_leaves;
-        if last && let Some(other) = self.last_look(txn, &choice) {
-            choice = other;
-            verdict = self.judge(txn, &mut choice);
+        if waits && all && !self.look.premise.nobody_leaves {
+            match self.last_look(txn, &choice) {
+                Ok(other) => {
+                    choice = other;
+                    verdict = self.judge(txn, &mut choice);
+                }
+                Err(bound) => self.tell_end(&mut choice, bound),
+            }
         }
         (choice, verdict)
     }
 
+    /// Says where the last look ended, if it did not look at all. With fewer members more choices
+    /// are looked at elsewhere.
+    fn tell_end(&self, choice: &mut Choice, bound: Option<SearchBound>) {
+        let whole = self.look.combinations == COMBINATIONS_MAX;
+        let Some(bound) = bound.filter(|_| whole) else { return };
+        choice.reason = choice.reason.take().map(|reason| match reason.ended() {
+            None => reason.with_victims_ended(bound),
+            Some(_) => reason,
+        });
+    }
+
     /// Other flavors for which others would have to leave, where those found part by part do not
     /// do together.
-    fn last_look(&self, txn: &mut Txn<'_>, choice: &Choice) -> Option<Choice> {
-        let demand = self.demand(self.queue?, &[]);
+    fn last_look(&self, txn: &mut Txn<'_>, choice: &Choice) -> Result<Choice, Option<SearchBound>> {
+        let Some(queue) = self.queue else { return Err(None) };
+        let demand = self.demand(queue, &[]);
         // The end of a scan that began in the middle is not what parts find by themselves.
         let whole = match self.look.start.is_empty() {
             true => choice.clone(),

@@ -1,6 +1,6 @@
 //! Reasons as they are told of a search: as if others had left, or where it ended.
 
-use super::reason::{FlavorProblem, Reason};
+use super::reason::{FlavorProblem, NoVictims, Reason};
 use super::shortage::SearchBound;
 
 impl Reason {
@@ -26,6 +26,20 @@ impl Reason {
             _ => {}
         }
         self
+    }
+
+    /// The same where the search for whom to stop ended there: quota that is short may be had, too.
+    pub fn with_victims_ended(mut self, bound: SearchBound) -> Reason {
+        if let Reason::Flavors { tried, .. } = self.innermost() {
+            for refusal in tried {
+                if let FlavorProblem::Short { victims, .. } = &mut refusal.why
+                    && *victims == NoVictims::TooFew
+                {
+                    *victims = NoVictims::Ended(bound);
+                }
+            }
+        }
+        self.with_ended(bound)
     }
 
     /// Where the search for places ended, if it is told so.
@@ -64,6 +78,7 @@ impl FlavorProblem {
         match self {
             FlavorProblem::Nodes(shortage) => shortage.ended,
             FlavorProblem::Topology(shortage) => shortage.ended,
+            FlavorProblem::Short { victims: NoVictims::Ended(bound), .. } => Some(*bound),
             _ => None,
         }
     }
@@ -117,5 +132,34 @@ mod tests {
         }
         let other = Reason::Unqueued.with_ended(SearchBound::Choices(29));
         assert_eq!((other.ended(), other), (None, Reason::Unqueued));
+    }
+
+    #[test]
+    fn where_quota_is_short_it_is_told_of_those_who_might_leave() {
+        let short = |victims: NoVictims| Reason::Flavors {
+            cluster_queue: "q".into(),
+            pod_set: "a".into(),
+            tried: vec![FlavorRefusal {
+                flavor: "f".into(),
+                why: FlavorProblem::Short {
+                    resource: "cpu".into(),
+                    asked: 2,
+                    others: 0,
+                    left: 1,
+                    cohort: None,
+                    own: 1,
+                    strait: None,
+                    victims,
+                },
+            }],
+        };
+        let bound = SearchBound::Choices(32);
+        let told = short(NoVictims::TooFew).with_victims_ended(bound);
+        assert_eq!(told.ended(), Some(bound));
+        let says = "(The search ended after 32 choices of members and flavors: one may fit)";
+        assert!(told.to_string().contains(says), "{told}");
+        // Whoever may stop nobody has nobody to look for.
+        let none = short(NoVictims::NotAsked).with_victims_ended(bound);
+        assert_eq!((none.ended(), none), (None, short(NoVictims::NotAsked)));
     }
 }

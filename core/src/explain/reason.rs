@@ -453,6 +453,8 @@ pub enum NoVictims {
         /// How often.
         times: u32,
     },
+    /// The search for whom to stop ended here before it had looked at all choices.
+    Ended(SearchBound),
 }
 
 impl Reason {

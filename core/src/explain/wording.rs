@@ -482,7 +482,11 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
             let others = by_others(resource, *others);
             let short = format!("{}{others}", of.short(*asked, *left, *own, strait.as_deref()));
             match victims {
-                NoVictims::TooFew | NoVictims::AboveNominal { .. } if !whole => short,
+                NoVictims::TooFew | NoVictims::AboveNominal { .. } | NoVictims::Ended(_)
+                    if !whole =>
+                {
+                    short
+                }
                 victims => format!("{short}{}", no_victims(victims)),
             }
         }
@@ -512,6 +516,7 @@ fn no_victims(victims: &NoVictims) -> String {
         NoVictims::AboveNominal { resource, nominal } => short::above(resource, *nominal),
         NoVictims::Share { own, queue, most } => short::shares(*own, queue, *most),
         NoVictims::Turns { times } => short::turns(*times),
+        NoVictims::Ended(bound) => nodes::ended_behind(Some(*bound)),
     }
 }
 

@@ -20,15 +20,18 @@
 //! Not so: a scan that goes on after this may find victims for flavors that this passed over. Two
 //! resources of one group get no last look.
 //!
-//! Cost: [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims. Nothing
-//! survives a restart.
+//! Cost: nothing where nobody may be stopped; else [`Demand::combinations`] combinations, and
+//! [`LOOKS_MAX`] searches for victims: who waits because there are more is told so. Nothing survives
+//! a restart.
 
 use capstan_topology::ResourceIdx;
 
 use super::combinations::{Seeker, Walk, height_of, quota_for, with};
 use super::unit::{self, Part};
-use super::{Choice, Demand, Mode, better, covered, lacking, mode_of, stops, viable};
-use crate::model::ids::{FlavorIdx, FrIdx};
+use super::{Choice, Demand, Mode, better, covered, lacking, may_preempt, mode_of, stops, viable};
+use crate::explain::reason::SearchBound;
+use crate::model::ids::{FlavorIdx, FrIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::victims::Victim;
 
@@ -43,6 +46,8 @@ struct Last<'a, 'd, F, H> {
     hold: H,
     parts: &'a [Part],
     looks: u32,
+    /// One was left out because there are no looks left.
+    cut: bool,
     best: Option<(Mode, Choice)>,
 }
 
@@ -52,28 +57,44 @@ type Flavors = Vec<(ResourceIdx, FlavorIdx)>;
 /// Other flavors than those found part by part; `alone`: of one part by itself only placing its
 /// members tells whether a flavor does. `victims`: who leaves for a choice, so that all
 /// fits; they stay removed. `hold`: whether all find nodes together, with these flavors.
+/// `Err`: there are none, or the search ended here before it had looked at all.
 pub fn find(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     (apart, alone): (&Choice, bool),
     victims: impl FnMut(&mut Txn<'_>, &Choice) -> Option<Vec<Victim>>,
     hold: impl FnMut(&mut Txn<'_>, &[Flavors]) -> bool,
-) -> Option<Choice> {
+) -> Result<Choice, Option<SearchBound>> {
+    if !may_stop_any(txn.state(), demand) {
+        return Err(None);
+    }
     let parts = unit::parts(txn, demand, &unit::units(txn.state(), demand));
     if parts.is_empty() || parts.len() == 1 && !alone {
-        return None;
+        return Err(None);
     }
     if demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
-        return None;
+        return Err(None);
     }
-    let looks = LOOKS_MAX.min(demand.combinations);
-    let (parts, best) = (&parts[..], None);
-    let mut last = Last { demand, apart, victims, hold, parts, looks, best };
+    let most = LOOKS_MAX.min(demand.combinations);
+    let (parts, looks, best) = (&parts[..], most, None);
+    let mut last = Last { demand, apart, victims, hold, parts, looks, cut: false, best };
     let before = Choice::without_queue(demand.sets.len());
-    Walk::new(parts, demand.combinations).run(txn, &mut last, &before);
-    let (mode, found) = last.best?;
+    let cut = Walk::new(parts, demand.combinations).run(txn, &mut last, &before);
+    let Some((mode, found)) = last.best else {
+        let bound = if last.cut { Some(most) } else { cut.then_some(demand.combinations) };
+        return Err(bound.map(SearchBound::Choices));
+    };
     let (room, reason) = (apart.room, apart.reason.clone());
-    Some(Choice { mode, room, reason, ..found })
+    Ok(Choice { mode, room, reason, ..found })
+}
+
+/// Whether anybody might be stopped for it at all.
+fn may_stop_any(state: &ClusterState, demand: &Demand<'_>) -> bool {
+    let own = &state.workloads[demand.workload];
+    let lower = |other: &WorkloadIdx| state.workloads[*other].priority < own.priority;
+    let promised = || state.inherited.values().any(|note| note.preemptor == own.full_name);
+    let outside = || !own.never_preempts && state.unqueued_holding.iter().any(lower);
+    may_preempt(state, demand) || outside() || promised()
 }
 
 impl<F, H> Seeker for Last<'_, '_, F, H>
@@ -102,6 +123,7 @@ where
             return false;
         }
         if self.looks == 0 {
+            self.cut = true;
             return true;
         }
         self.looks -= 1;
