@@ -10,7 +10,7 @@ use capstan_core::model::input::{
 };
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -194,4 +194,18 @@ fn an_owner_of_whom_another_scheduler_has_a_part_is_held() {
     // Nobody else has a part of it any more.
     let owner = mpi("m", 2);
     assert!(resumed(&fed(&mut engine, after(1), &owner, &[]), &owner).is_some());
+}
+
+/// Of a group whose minimum is two one ended well, and two wait where one has room.
+#[test]
+fn who_ended_is_taken_off_the_minimum_only_if_that_counts_it() {
+    for (uncounted, starts) in [(false, 1), (true, 0)] {
+        let mut engine = engine(1, 8);
+        let mut pods = gang("g", 3, Some(2), &shape(&[(GPU, 1)]), &in_queue(None));
+        pods[0].gang.by_itself = uncounted;
+        (pods[0].phase, pods[0].node) = (PodPhase::Succeeded, Some(text("n")));
+        let output = engine.step(NOW, pods.into_iter().map(Input::Pod).collect());
+        assert_eq!(binds(&output).len(), starts, "{uncounted}");
+        engine.recount();
+    }
 }

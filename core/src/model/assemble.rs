@@ -554,7 +554,7 @@ impl ClusterState {
         let stays = heard.stays;
         let requeued = owner.as_ref().and_then(|owner| owner.requeued.clone());
         let counts_ended = owner.is_none() && stated.is_some();
-        let done = if counts_ended { self.done(workload) } else { 0 };
+        let done = if counts_ended { self.done_of_least(workload) } else { 0 };
         let min = stated.map_or(heard.count, |stated| stated.saturating_sub(done)).max(1);
         let owner = owner.filter(|owner| owner.may_be_suspended()).map(|owner| owner.uid.clone());
         let entry = &mut self.workloads[workload];

@@ -165,7 +165,7 @@ impl ClusterState {
     /// How many members ended well, where the minimum is without those.
     fn done_of(&self, workload: WorkloadIdx) -> u32 {
         match self.owner_of(workload).is_none() && self.says_how_many(workload) {
-            true => self.done(workload),
+            true => self.done_of_least(workload),
             false => 0,
         }
     }

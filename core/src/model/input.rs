@@ -441,7 +441,8 @@ pub struct GangRef {
     /// Minimums of its roles, where its source states any.
     pub roles: Option<Arc<Roles>>,
     /// The minimum does not count it, and it is work of its own, or the others do nothing without
-    /// it: where it finds no room beside them others may be stopped for it.
+    /// it: where it finds no room beside them others may be stopped for it. Or it ended, and those
+    /// that come after it do not count it any more.
     pub by_itself: bool,
     /// It may be stopped while others of its gang go on, above the minimum: its source does not
     /// want all or none of them, and who made it takes that for no failure.

@@ -193,7 +193,7 @@ impl ClusterState {
     /// else the first replica that is begun with, and of which that is so.
     pub(super) fn lacking_role(&self, workload: WorkloadIdx) -> Option<Reason> {
         let roles = self.roles_of(workload)?;
-        let done = self.ended_well(workload);
+        let done = self.ended_of_least(workload);
         let members = &self.workloads[workload].members;
         let lacking = roles.least.iter().find_map(|(role, need)| {
             let of_role = |pod: &&Pod| pod.role() == Some(role);
@@ -227,7 +227,7 @@ impl ClusterState {
             least.iter().map(|(role, least)| (role, *least)).collect();
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let placed = members.filter(|pod| pod.stays());
-        for pod in placed.chain(self.ended_well(workload)) {
+        for pod in placed.chain(self.ended_of_least(workload)) {
             if let Some(lacks) = pod.role().and_then(|role| lacks.get_mut(role)) {
                 *lacks = lacks.saturating_sub(1);
             }

@@ -89,6 +89,21 @@ impl ClusterState {
         ended
     }
 
+    /// Those of them whom the minimum counts, by what members say that go on: not who comes last of
+    /// all, nor who was of a step that they come after. In a group that says how many it has, all.
+    pub(super) fn ended_of_least(&self, workload: WorkloadIdx) -> Vec<&Pod> {
+        let mut ended = self.ended_well(workload);
+        if !ended.is_empty() && self.group_size(workload).is_none() {
+            ended.retain(|pod| !pod.gang.by_itself);
+        }
+        ended
+    }
+
+    /// How many those are.
+    pub(super) fn done_of_least(&self, workload: WorkloadIdx) -> u32 {
+        self.ended_of_least(workload).len() as u32
+    }
+
     /// Members that ended well, but for those in whose place their Job makes others: the first of
     /// its pods, of whom some may be deleted by now.
     fn ended_for_good(&self, workload: WorkloadIdx) -> Vec<&Pod> {

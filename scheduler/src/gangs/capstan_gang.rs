@@ -23,7 +23,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member: if held.is_some() { Some(1) } else { least },
         total: None,
         roles: None,
-        by_itself: late::joins_last(member),
+        by_itself: late::is_uncounted(member),
         singly: false,
         unknown_owner: None,
         held,

@@ -41,7 +41,7 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
         min_member: group.filter(|_| held.is_none()).map_or(Some(1), |group| least(member, group)),
         total: None,
         roles: group.filter(|_| held.is_none()).and_then(|group| roles(member, &group.says)),
-        by_itself: late::joins_last(member)
+        by_itself: late::is_uncounted(member)
             || group.filter(|_| held.is_none()).is_some_and(|group| group.says.no_gang),
         singly: group.filter(|_| held.is_none()).is_some_and(|group| singly(member, group)),
         unknown_owner: None,

@@ -7,12 +7,13 @@
 //!
 //! Decides how many members can exist once a certain one does. Every source that reads a stated
 //! minimum asks here. The greatest of what its members see is the gang's: those that come later
-//! raise it to what is stated, as far as they can exist, so that they wait for each other.
+//! raise it to what is stated, as far as they can exist, so that they wait for each other. They see
+//! it without those of steps that are over, so the pods of such a step say that they are not in it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::Text;
+use capstan_core::model::input::{OwnerEnd, Text};
 
 use super::owner::Gang;
 use super::{Member, jobset, lws, spark, volcano};
@@ -72,6 +73,23 @@ pub(super) fn joins_last(member: &Member<'_>) -> bool {
     let of_job = member.owner.is_some_and(|owner| &*owner.kind == "Job");
     let last = |gang: Gang<'_>| gang.of.says.roles.iter().any(|role| role.quorum == Quorum::Late);
     of_job && Gang::above(member.above, member.directory).is_some_and(last)
+}
+
+/// Whether no stated minimum that is read with [`at_most`] has a member in it: it is made last of
+/// all, or its Job ended well, which those that are made after it know.
+pub(super) fn is_uncounted(member: &Member<'_>) -> bool {
+    joins_last(member) || is_past(member)
+}
+
+fn is_past(member: &Member<'_>) -> bool {
+    let gang = Gang::above(member.above, member.directory);
+    let Some((gang, own)) = gang.zip(own_role(member)) else { return false };
+    let own = |role: &&Role| role.quorum == Quorum::Apart && *role.name == *own && role.done > 0;
+    let Some(role) = gang.of.says.roles.iter().find(own) else { return false };
+    match member.above.first().and_then(|owner| owner.job()) {
+        Some(job) => job.finished == Some(OwnerEnd::Succeeded),
+        None => role.done >= role.count(),
+    }
 }
 
 fn own_role<'a>(member: &'a Member<'_>) -> Option<&'a str> {
