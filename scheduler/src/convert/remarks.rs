@@ -119,6 +119,9 @@ impl Remarks {
         } else if ours && facts.member_of.is_none() {
             self.on_sleeper("Job", facts);
         }
+        if ours {
+            self.on_group_of_owner(own, facts);
+        }
     }
 
     /// Remarks on an owner of another project whose facts are these.
@@ -140,6 +143,28 @@ impl Remarks {
             self.say(kind, &facts.namespace, &problem, &facts.name);
         } else if ours && facts.member_of.is_none() {
             self.on_sleeper(kind, facts);
+        }
+        if ours {
+            self.on_group_of_owner(own, facts);
+        }
+    }
+
+    /// An owner names a PodGroup, and its template none: only pods are members of one.
+    fn on_group_of_owner(&mut self, own: Known<'_>, facts: &OwnerFacts) {
+        let [_, Some(itself)] = own.marks else { return };
+        if facts.member_of.is_some() || facts.finished.is_some() {
+            return;
+        }
+        let label = itself.labels.get(keys::PLUGINS_GROUP).map(|name| (keys::PLUGINS_GROUP, name));
+        let annotation = |key: &'static str| Some((key, itself.annotations.get(key)?));
+        let annotations = [keys::VOLCANO_GROUP, keys::VOLCANO_GROUP_OWN];
+        let named = label.or_else(|| annotations.into_iter().find_map(annotation));
+        if let Some((key, name)) = named.filter(|(_, name)| !name.is_empty()) {
+            let problem = format!(
+                "{key}: its pods are no members of group {}: what their template says counts",
+                quoted(name)
+            );
+            self.say(own.kind, &facts.namespace, &problem, own.name);
         }
     }
 
