@@ -148,7 +148,7 @@ pub fn read(
         Kind::JobSet => jobset::read(part, fields, shared),
         Kind::LeaderWorkerSet => Ok(lws::read(part, fields)),
         Kind::RayJob | Kind::RayCluster => ray::read(kind, part, fields, shared),
-        Kind::SparkApplication => Ok(Says::default()),
+        Kind::SparkApplication => Ok(spark::read(part, fields)),
         Kind::VolcanoJob => Ok(volcano::read_job(part, fields, shared)),
         _ => kubeflow::read(kind, part, fields, shared),
     }

@@ -2,11 +2,30 @@
 //!
 //! Executors join the driver's gang. How many of them must run together nobody says unless
 //! `capstan.sh/min-member` does, which then counts the driver too: else each starts by itself.
+//!
+//! What its pods ask an application says in cores and in sizes of a virtual machine, out of which
+//! its operator makes requests. So nobody here asks room for pods that are still to be made, and a
+//! suspended application (`spec.suspend`, of operators since 2.4) is not resumed: that is said of
+//! one that names a queue.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
+use super::fields::{Fields, Part};
 use super::{Member, count, workload_name};
 use crate::api::keys;
+use crate::convert::gang::Says;
+
+/// What an application says: all else is said by its pods.
+pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
+    let labels = part.at("metadata.labels");
+    let queued = [keys::QUEUE, keys::KUEUE_QUEUE].iter().any(|key| labels[*key].is_string());
+    if queued && fields.flag(part, "spec.suspend") {
+        let instead = "nobody resumes the application; one that is not suspended waits in its \
+                       queue with its driver";
+        fields.unread(part, "spec.suspend", instead);
+    }
+    Says::default()
+}
 
 /// Pods that can exist once this one does: executors are made once their driver runs.
 pub(super) fn exist(member: &Member<'_>) -> Option<u32> {
