@@ -79,8 +79,8 @@ impl Engine {
         self.wake_flipped(flipped);
     }
 
-    /// Opens the accounts of all queues with a budget, with all that runs in them. Who waits is
-    /// looked at again anyway, since queues changed.
+    /// Opens the accounts of all queues with a budget, with all that runs in them since it was
+    /// bound. Who waits is looked at again anyway, since queues changed.
     fn open_accounts(&mut self, now: Time) {
         let limited = |(queue, slot): (QueueIdx, &crate::quota::build::Queue)| {
             let limit = slot.facts.as_ref()?.spending?;
@@ -88,10 +88,20 @@ impl Engine {
         };
         let queues: Vec<_> = self.state.quota.existing().filter_map(limited).collect();
         self.state.spending.reopen(now, &queues);
+        if queues.is_empty() {
+            return;
+        }
+        let pods: Vec<PodIdx> = self.state.pods.iter().map(|(index, _)| index).collect();
+        pods.iter().for_each(|pod| self.state.pods[*pod].counted = false);
         for (queue, ..) in queues {
             for workload in self.state.quota.queue(queue).holding.clone() {
                 self.count_workload(now, workload);
             }
+        }
+        // Who runs elsewhere counts from when it comes to one of these queues.
+        for pod in pods {
+            let counted = self.state.pods[pod].place.is_some() && costs(&self.state, pod);
+            self.state.pods[pod].counted = counted;
         }
     }
 
@@ -109,7 +119,11 @@ impl Engine {
         let entry = state.workloads.get(workload);
         let held = entry.and_then(|entry| entry.assignment.as_ref());
         let queue = held.and_then(|held| held.queue);
-        state.spending.count(now, workload, queue, &members)
+        let flipped = state.spending.count(now, workload, queue, &members);
+        for pod in running(state, workload) {
+            state.pods[pod].counted = true;
+        }
+        flipped
     }
 
     /// The budget of these queues ended, or a new one began: who waits there is told, or begins.
@@ -264,7 +278,8 @@ impl Engine {
         self.state.spending.account(queue).cloned().map(Box::new)
     }
 
-    /// Compares what accounts are made of with what work in queues with budgets costs.
+    /// Compares what accounts are made of with what work in queues with budgets costs, and looks
+    /// for members of that which would count once more as other work.
     ///
     /// # Panics
     /// When they differ.
@@ -276,6 +291,8 @@ impl Engine {
         state.spending.recount(|workload| {
             let queue = state.workloads.get(workload)?.assignment.as_ref()?.queue?;
             let members = members_that_cost(state, workload);
+            let twice = members.iter().any(|cost| cost.uncounted_since.is_some());
+            assert!(!twice || state.spending.is_touched(workload), "{workload:?} counts twice");
             let frozen =
                 |pod: PodIdx| !costs(state, pod) || noted_price(&state.pods[pod]).is_some();
             let frozen = state.placed(workload).all(frozen);
@@ -296,20 +313,25 @@ fn noted_price(pod: &Pod) -> Option<MicroUsd> {
     pod.note.as_ref()?.price
 }
 
-/// What members of a workload cost that have a place and were bound, each since then. The price is
-/// what was written when it was placed, else that of where it is now.
-fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<Cost> {
+/// Members of a workload that have a place and were bound; none of one that is gone.
+fn running(state: &ClusterState, workload: WorkloadIdx) -> Vec<PodIdx> {
     if state.workloads.get(workload).is_none() {
         return Vec::new();
     }
-    let members = state.placed(workload).filter(|pod| costs(state, *pod));
+    state.placed(workload).filter(|pod| costs(state, *pod)).collect()
+}
+
+/// What members of a workload cost that have a place and were bound. The price is what was written
+/// when it was placed, else that of where it is now.
+fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<Cost> {
     let mut shared = BTreeSet::new();
-    members
+    running(state, workload)
+        .into_iter()
         .map(|index| {
             let pod = &state.pods[index];
             let rate = rate_of_member(state, index, &mut shared);
             let follows = pod.place.filter(|_| noted_price(pod).is_none());
-            Cost { rate, since: pod.bound_at.unwrap_or(state.now), follows }
+            Cost { rate, uncounted_since: pod.bound_at.filter(|_| !pod.counted), follows }
         })
         .collect()
 }

@@ -346,6 +346,7 @@ impl ClusterState {
             rank: facts.rank,
             created: facts.created,
             bound_at: None,
+            counted: false,
             priority: 0,
             never_preempts: false,
             stays: None,

@@ -164,6 +164,7 @@ impl ClusterState {
             rank,
             created: owner.created,
             bound_at: None,
+            counted: false,
             priority: owner.priority,
             never_preempts: owner.never_preempts,
             stays: None,

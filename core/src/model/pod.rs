@@ -44,6 +44,9 @@ pub struct Pod {
     pub created: Time,
     /// When it was bound, as the API shows it, or when we decided.
     pub bound_at: Option<Time>,
+    /// What it cost before now is counted where that belongs: in the account of the queue that it
+    /// was in then, if that has one.
+    pub counted: bool,
     /// `spec.priority`.
     pub priority: i32,
     /// `preemptionPolicy: Never`.

@@ -32,8 +32,8 @@ pub struct Rate {
 pub struct Cost {
     /// How much.
     pub rate: Rate,
-    /// Since when: its bind.
-    pub since: Time,
+    /// Its bind, unless what it cost before now is counted.
+    pub uncounted_since: Option<Time>,
     /// The node by whose price it is charged, where nobody recorded another.
     pub follows: Option<NodeIdx>,
 }
@@ -123,7 +123,7 @@ mod tests {
         let works = [0, 1].map(WorkloadIdx::stand_in);
         let cost = |node: Option<u32>| Cost {
             rate: Rate::default(),
-            since: Time(0),
+            uncounted_since: None,
             follows: node.map(NodeIdx),
         };
         let mut followed = Followed::default();

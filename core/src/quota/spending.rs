@@ -33,6 +33,8 @@
 //! up to then first -> what is due (the end of a budget, or of its period) flips who may begin, and
 //! wakes who waits.
 //!
+//! Members may become other work while they run. Each counts on then, where it is from now on.
+//!
 //! Restart: what was spent, in which period and until when stands in the status of the
 //! ClusterQueue; what runs counts from then, or from its bind if that was later. What ended since
 //! the status was written is lost from then on. A queue without such a status counts what runs from
@@ -390,7 +392,9 @@ impl Spending {
             };
             account.rate = account.rate.minus(of_it(old)).plus(of_it(new));
             if old.is_none() {
-                members.iter().for_each(|cost| account.found(cost.rate, cost.since));
+                let ran = |cost: &Cost| Some((cost.rate, cost.uncounted_since?));
+                let ran = members.iter().filter_map(ran);
+                ran.for_each(|(rate, since)| account.found(rate, since));
             }
         }
         changed.retain(|queue| self.refile(*queue));
