@@ -267,18 +267,19 @@ impl Engine {
     /// A head is refused, or `held` because it would delay another: its start is reserved if it can
     /// be told, and verified if it was.
     pub(crate) fn reserve(&mut self, entry: &Entry, held: bool) {
-        let Some(args) = self.state.policy.reservations else { return };
+        let args = self.state.policy.reservations;
         let (queue, workload) = (entry.queue, entry.workload);
-        if self.ends.is_empty() && self.reservations.is_empty() {
-            return;
-        }
-        if self.reservations.of(workload).is_some() {
+        if args.is_some() && self.reservations.of(workload).is_some() {
             return self.look_at_reservation(workload);
         }
+        // Where no end is known no start can be, and no bound is the reason.
+        let Some(args) = args.filter(|_| !self.ends.is_empty()) else {
+            return self.note_without(workload, queue, None);
+        };
         let waits = held || entry.choice.reason.as_ref().is_some_and(waits_for_others);
         let tried = self.reservations.tried.get(&queue).map_or(0, Vec::len);
         let broken = self.reservations.broken.get(&workload).copied().unwrap_or(0);
-        if !waits || broken > BROKEN_MAX || self.ends.is_empty() {
+        if !waits || broken > BROKEN_MAX {
             return;
         }
         if tried >= TRIED_MAX || self.counts.forecasts >= FORECASTS_MAX {
