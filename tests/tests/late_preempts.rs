@@ -1,16 +1,19 @@
-//! For whom others are stopped: what a running gang lacks, members that are work of their own, and
-//! nobody above a minimum. Each test feeds facts by hand.
+//! For whom others are stopped: what a running gang lacks, members that are work of their own, nobody
+//! above a minimum, and own work that is in the way. Each test feeds facts by hand.
+
+use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::calendar::Period;
 use capstan_core::model::input::{
-    Enforcement, EvictionNote, Held, Input, PodFacts, PodPhase, PreemptReclaim, SpendingLimit,
+    Enforcement, EvictionNote, Held, HostPort, Input, PodFacts, PodPhase, PodShape, PreemptReclaim,
+    PreemptWithin, SpendingLimit,
 };
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, nominal,
-    pod, shape, text,
+    DEFAULT, GPU, amounts, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace,
+    node, nominal, pod, shape, text,
 };
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 
@@ -346,5 +349,32 @@ fn what_a_gang_lacks_is_looked_at_again_once_another_queue_borrows() {
     let after = engine.step(NOW, vec![Input::Pod(borrower)]);
     assert_eq!(binds(&after).len(), 1, "it borrows what nobody can use");
     assert_eq!(evicted(&after), ["low"]);
+    engine.recount();
+}
+
+/// A port is in the way of who comes, and who has it is charged for what that one does not ask.
+#[test]
+fn own_work_leaves_for_room_whatever_it_is_charged_for() {
+    let with_port = |resource: &str| {
+        let port = HostPort { port: 80, protocol: text("TCP"), ip: text("0.0.0.0") };
+        let (requests, ports) = (amounts(&[(resource, 1)]), vec![port]);
+        Arc::new(PodShape { requests, ports, ..PodShape::default() })
+    };
+    let quota = [("cpu", nominal(9)), ("gpu", nominal(9))];
+    let mut queue = cluster_queue("q", None, group(&[(DEFAULT, &quota)]));
+    queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    let mut engine = Engine::new();
+    let ground = vec![
+        namespace(),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::ClusterQueue(queue),
+        Input::LocalQueue(local_queue("q")),
+        Input::Node(node("n", &[("cpu", 9), ("gpu", 9)]).into()),
+        bound(&pod("low", &with_port("gpu"), &in_queue(Some("q"))), "n"),
+    ];
+    engine.step(NOW, ground);
+    let boss = pod("boss", &with_port("cpu"), &in_queue(Some("q")));
+    let output = engine.step(NOW, vec![Input::Pod(PodFacts { priority: 10, ..boss })]);
+    assert_eq!(evicted(&output), ["low"]);
     engine.recount();
 }

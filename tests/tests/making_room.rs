@@ -21,7 +21,7 @@ use capstan_tests::facts::{
     DEFAULT, TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, labels, local_queue,
     namespace, node, nominal, pod, text,
 };
-use capstan_tests::hand::{bound, evicted, view};
+use capstan_tests::hand::view;
 use capstan_tests::kinds::{ZONE, kind};
 use capstan_tests::play::{Stage, deeds};
 use proptest::collection::vec;
@@ -399,32 +399,6 @@ fn who_would_be_there_again_at_once_stays() {
             assert_eq!(gone(&outputs), gone_for_it, "{name}, in a queue: {queued}");
         }
     }
-}
-
-/// A port is in the way of who comes, and who has it is charged for what that one does not ask.
-#[test]
-fn own_work_leaves_for_room_whatever_it_is_charged_for() {
-    let with_port = |resource: &str| {
-        let (requests, ports) = (amounts(&[(resource, 1)]), vec![port(80)]);
-        Arc::new(PodShape { requests, ports, ..PodShape::default() })
-    };
-    let quota = [("cpu", nominal(9)), ("gpu", nominal(9))];
-    let mut queue = cluster_queue("q", None, group(&[(DEFAULT, &quota)]));
-    queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
-    let mut engine = Engine::new();
-    let ground = vec![
-        namespace(),
-        Input::Flavor(flavor(DEFAULT, &[])),
-        Input::ClusterQueue(queue),
-        Input::LocalQueue(local_queue("q")),
-        Input::Node(node("n", &[("cpu", 9), ("gpu", 9)]).into()),
-        bound(&pod("low", &with_port("gpu"), &in_queue(Some("q"))), "n"),
-    ];
-    engine.step(NOW, ground);
-    let boss = pod("boss", &with_port("cpu"), &in_queue(Some("q")));
-    let output = engine.step(NOW, vec![Input::Pod(PodFacts { priority: BOSS, ..boss })]);
-    assert_eq!(evicted(&output), ["low"]);
-    engine.recount();
 }
 
 /// The database is of two pods on one node: the larger one leaves, though it is of higher priority.

@@ -21,8 +21,8 @@
 //! resources of one group get no last look.
 //!
 //! Cost: nothing where nobody may be stopped; else [`Demand::combinations`] combinations, and
-//! [`LOOKS_MAX`] searches for victims: who waits because there are more is told so. Nothing survives
-//! a restart.
+//! [`LOOKS_MAX`] searches for victims: who waits because there are more is told so. Nothing
+//! survives a restart.
 
 use capstan_topology::ResourceIdx;
 
