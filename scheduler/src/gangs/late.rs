@@ -18,7 +18,7 @@ use capstan_core::model::input::{OwnerEnd, Text};
 use super::owner::Gang;
 use super::{Member, jobset, lws, spark, volcano};
 use crate::api::keys;
-use crate::convert::gang::Quorum;
+use crate::convert::gang::{Quorum, Role};
 
 /// A stated minimum, without members that are only made once this one runs.
 pub(super) fn at_most(member: &Member<'_>, stated: u32) -> u32 {
