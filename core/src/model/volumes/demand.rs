@@ -129,7 +129,8 @@ impl Volumes {
             }
         }
         demand.coupled |= !open.is_empty();
-        open.sort_by(|(a, one), (b, other)| (a, &one.claim).cmp(&(b, &other.claim)));
+        // Those of one size stay in the order of their pod, as kube-scheduler leaves them.
+        open.sort_by_key(|(size, _)| *size);
         demand.claims.extend(open.into_iter().map(|(_, wanted)| wanted));
         let clashing = |disk: &&Disk| match disk.kind {
             DiskKind::Counted => false,
