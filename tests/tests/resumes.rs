@@ -350,3 +350,76 @@ fn a_gang_that_was_begun_is_whole_first_though_a_member_is_prepared_before() {
     assert!(then.effects.iter().filter(is_bind).all(|bind| bind.completes));
     engine.recount();
 }
+
+/// The Job as somebody resumed it who wrote on it that it was admitted then.
+fn said_to_be_admitted(at: Time) -> Input {
+    let note = BindingNote { admitted_at: Some(at), ..BindingNote::default() };
+    Input::Owner(OwnerFacts { suspended: false, admitted: Some(note), ..train() })
+}
+
+/// The Job that is said to be admitted then, and a pod that wants the node for itself.
+fn seen_with_another(admitted: Time) -> (Engine, StepOutput) {
+    let other = pod("other", &shape(&[(GPU, 2)]), &in_queue(None));
+    let mut engine = Engine::new();
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), said_to_be_admitted(admitted), Input::Pod(other)]);
+    let first = engine.step(NOW, facts);
+    (engine, first)
+}
+
+fn keeps_nothing(engine: &Engine) -> bool {
+    engine.workloads().iter().all(|view| &*view.name != "train") && used(engine) == 0
+}
+
+/// Nobody of ours writes a time that is still to come.
+#[test]
+fn nothing_is_kept_for_a_job_that_is_said_to_be_admitted_long_after_now() {
+    let ahead = after(61);
+    let (mut engine, first) = seen_with_another(ahead);
+    assert_eq!(names(&first), ["other"]);
+    assert!(keeps_nothing(&engine));
+    // What was not believed is not, once that time has come.
+    let next = pod("next", &shape(&[(GPU, 2)]), &in_queue(None));
+    engine.step(after(1), done(&first));
+    let facts = [Input::PodGone(text("other")), said_to_be_admitted(ahead), Input::Pod(next)];
+    let then = engine.step(ahead, facts.into());
+    assert_eq!(names(&then), ["next"]);
+    assert!(keeps_nothing(&engine));
+    engine.recount();
+}
+
+/// The clock of who resumed it may have been ahead of ours: it has its minute, once.
+#[test]
+fn places_of_a_job_that_is_said_to_be_admitted_a_moment_after_now_are_kept_for_a_minute() {
+    let ahead = after(30);
+    let (mut engine, first) = seen_with_another(ahead);
+    assert_eq!((names(&first), used(&engine)), (vec![], 2));
+    engine.step(after(50), vec![said_to_be_admitted(ahead)]);
+    assert_eq!(used(&engine), 2);
+    let late = engine.step(after(60), vec![]);
+    assert_eq!(names(&late), ["other"]);
+    engine.step(after(61), vec![said_to_be_admitted(ahead)]);
+    assert!(keeps_nothing(&engine));
+    engine.recount();
+}
+
+/// Since when work runs decides who leaves, and until when it must have started.
+#[test]
+fn a_pod_that_is_said_to_be_admitted_long_after_now_runs_from_its_bind() {
+    for (ahead, since) in [(60, 60), (61, -5)] {
+        let note = BindingNote { admitted_at: Some(after(ahead)), ..BindingNote::default() };
+        let found = PodFacts {
+            node: Some(text("n")),
+            phase: PodPhase::Running,
+            bound_at: Some(after(-5)),
+            binding: Some(Arc::new(note)),
+            ..pod("found", &shape(&[(GPU, 1)]), &in_queue(Some("main")))
+        };
+        let mut engine = Engine::new();
+        let mut facts = one_queue(2);
+        facts.extend([gpu_node("n", 2), Input::Pod(found)]);
+        engine.step(NOW, facts);
+        assert_eq!(view(&engine, "found").admitted_at, Some(after(since)));
+        engine.recount();
+    }
+}

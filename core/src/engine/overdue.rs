@@ -15,8 +15,8 @@
 //! only while members of it wait: of others nobody makes any more, and what runs is left to run; no
 //! quota is kept for what it lacks from then on.
 //!
-//! Restart: places are kept until what was written on the owner says, and who came before is
-//! forgotten; how long a gang has been in
+//! Restart: places are kept until what was written on the owner says, as far as that is believed
+//! (`admitted` of [`crate::model`]), and who came before is forgotten; how long a gang has been in
 //! part is counted anew, so it is stopped late and never early. Cost: what is due is looked up in
 //! order; gangs in part are few. Where some are due, a look for places for each of those in part
 //! after each stop.

@@ -64,6 +64,7 @@ impl ClusterState {
         let of_pod = || {
             let pod = &self.pods[first];
             let note = pod.note.as_ref().and_then(|note| note.admitted_at);
+            let note = note.filter(|at| self.may_be_ours(*at, self.now));
             note.or(pod.bound_at).unwrap_or(pod.created)
         };
         let at = kept.as_ref().map_or_else(of_pod, |kept| kept.at);

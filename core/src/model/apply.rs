@@ -446,6 +446,7 @@ impl ClusterState {
         let (uid, namespace) = (facts.uid.clone(), facts.namespace.clone());
         let ours = facts.ours && facts.member_of.is_none();
         let current = facts.incarnation;
+        self.note_admission(&facts);
         self.owners.insert(uid.clone(), Arc::new(facts));
         let mut last = None;
         for run in runs {
@@ -487,6 +488,7 @@ impl ClusterState {
 
     fn remove_owner(&mut self, uid: &Text, changes: &mut Changes) {
         self.came.remove(uid);
+        self.ahead.remove(uid);
         let Some(owner) = self.owners.remove(uid) else { return };
         let key = GangKey::Owner(uid.clone(), owner.incarnation);
         let id = WorkloadId { namespace: owner.namespace.clone(), key };

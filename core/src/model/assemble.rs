@@ -277,25 +277,6 @@ impl ClusterState {
         self.workloads[workload].members = real;
     }
 
-    /// Until when the pods of an owner must have appeared that was resumed a moment ago, by what
-    /// was written on it then; `None` where some of them have: those that are missing by now were
-    /// there, and may have done their work.
-    fn comes_up(&self, owner: &OwnerFacts) -> Option<Time> {
-        let admitted = owner.admitted.as_ref().filter(|_| !owner.suspended)?;
-        let until = admitted.admitted_at?.plus(self.policy.resume_timeout);
-        let came = self.came.get(&owner.uid) == Some(&owner.incarnation);
-        (until > self.now && !came).then_some(until)
-    }
-
-    /// Whether somebody suspended an owner again after it was resumed with what its workload holds,
-    /// or while places are kept for who follows others.
-    fn stopped_by_somebody(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> bool {
-        let held = self.workloads[workload].assignment.as_ref().map(|held| held.at);
-        let admitted = owner.admitted.as_ref().and_then(|note| note.admitted_at);
-        let between = self.workloads[workload].between;
-        owner.suspended && (between || held.is_some() && admitted == held)
-    }
-
     /// Pods that an owner still has to make: those beyond the ones that exist and do not end. What
     /// has a gate has no place, and the one that is kept for it stays.
     pub(super) fn not_made_yet(

@@ -6,9 +6,11 @@
 //! are, for queues with a quota of money; `apart` knows who may leave a gang that goes on, `roles`
 //! minimums of roles, `surplus` who is too many in a group, `replicas` which members are of use
 //! only together, `began` with how many a gang began, `late` keeps places for members that are made
-//! once others run, `between` those of who ended, for who follows; `nominated` pods of others that may come; [`images`] knows how many nodes have
-//! which, [`volumes`] storage; [`sweep`] forgets what nothing uses any more.
+//! once others run, `between` those of who ended, for who follows; `admitted` knows what is
+//! believed of when work was admitted, `nominated` pods of others that may come; [`images`] knows
+//! how many nodes have which, [`volumes`] storage; [`sweep`] forgets what nothing uses any more.
 
+mod admitted;
 pub mod adopt;
 mod apart;
 pub mod apply;

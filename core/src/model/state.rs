@@ -100,6 +100,9 @@ pub struct ClusterState {
     pub(super) nominations: BTreeMap<PodIdx, Text>,
     /// The last run of which pods were seen, of owners that were resumed.
     pub came: Lookup<Text, u32>,
+    /// Owners that were admitted later than that was seen first, as they say: when, and when it was
+    /// seen.
+    pub(super) ahead: Lookup<Text, (Time, Time)>,
     /// Claims of reserved work.
     pub claims: Claims,
     /// Gangs that have places, but fewer than their minimum, with when that was first so; `None`:

@@ -45,7 +45,7 @@ pub const WORKLOAD: &str = "capstan.sh/workload";
 pub const CLUSTER_QUEUE: &str = "capstan.sh/cluster-queue";
 /// Flavors that a pod was bound with: a JSON map of resource to flavor.
 pub const FLAVORS: &str = "capstan.sh/flavors";
-/// When the workload took its quota, RFC 3339.
+/// When the workload took its quota, RFC 3339. What lies more than a minute ahead is not believed.
 pub const ADMITTED_AT: &str = "capstan.sh/admitted-at";
 /// What the pod cost per hour when it was bound, in decimal US dollars.
 pub const PRICE: &str = "capstan.sh/price";
@@ -59,7 +59,8 @@ pub const SUSPENDED: &str = "capstan.sh/suspended";
 /// On an owner, what its next run has to know of those that we stopped: a JSON object, written by
 /// the patch that suspends it.
 pub const REQUEUED: &str = "capstan.sh/requeued";
-/// On an owner, what it was resumed with: a JSON object, written by the patch that resumes it.
+/// On an owner, what it was resumed with: a JSON object, written by the patch that resumes it. A
+/// time of admission that lies more than a minute ahead is not believed: nobody of ours wrote it.
 pub const ADMITTED: &str = "capstan.sh/admitted";
 /// On a victim, `namespace/name` of the workload that takes its room.
 pub const PREEMPTED_BY: &str = "capstan.sh/preempted-by";
