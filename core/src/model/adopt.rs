@@ -1,5 +1,9 @@
 //! What members hold that were bound without this engine having decided it.
 //!
+//! They count for the queue that they are in. Where no queue object says which that is any more,
+//! what was written on a member when it was bound does, if that ClusterQueue selects their
+//! namespace: whoever may edit pods can write any name on them.
+//!
 //! Each resource that the queue covers gets the flavor that was written on a member when it was
 //! bound; else the first flavor of the queue whose labels a member's node has and whose taints
 //! the pods tolerate. Where there is none, the members hold no quota for it: they stand in
@@ -11,8 +15,9 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{Held, Text};
 use crate::model::state::ClusterState;
-use crate::model::workload::{Assignment, SetAssignment};
+use crate::model::workload::{Assignment, QueueRef, SetAssignment};
 use crate::quota::build::Group;
 use crate::quota::eligible;
 use crate::resources::USD;
@@ -87,6 +92,44 @@ impl ClusterState {
         }
         self.workloads[workload].found_running |= known.is_none();
         self.set_assignment(workload, Some(Arc::new(assignment)));
+    }
+
+    /// The queue whose quota a workload's placed members count against: the one that it was found
+    /// to be in, or that it names, whether or not that admits anything now. An owner that was
+    /// deleted takes the name of its queue with it, and a LocalQueue the way to it; what runs stays
+    /// where it is charged, or where its pods say that they were, if they may have been there.
+    pub(super) fn charged_queue(
+        &mut self,
+        workload: WorkloadIdx,
+        found: &QueueRef,
+    ) -> Option<QueueIdx> {
+        let entry = &self.workloads[workload];
+        let held = entry.assignment.as_ref().and_then(|held| held.queue);
+        let orphaned = |pod: PodIdx| {
+            let gang = &self.pods[pod].gang;
+            gang.unknown_owner.is_some() || matches!(gang.held, Some(Held::GroupMissing(_)))
+        };
+        if held.is_some() && self.placed(workload).any(orphaned) {
+            return held;
+        }
+        if let QueueRef::Queue(queue) = found {
+            return Some(*queue);
+        }
+        let namespace = &entry.id.namespace;
+        let exists = |name: &&Text| self.facts.cluster_queues.contains_key(*name);
+        let local = self.facts.local_queue(namespace, entry.wishes.queue.as_ref());
+        let named = local.map(|local| &local.cluster_queue).filter(exists);
+        let held = held.map(|queue| &self.quota.queue(queue).name).filter(exists);
+        let noted = || {
+            let notes = entry.members.iter().filter_map(|pod| self.pods[*pod].note.as_ref());
+            let open = |name: &&Text| {
+                let queue = self.facts.cluster_queues.get(*name);
+                queue.is_some_and(|queue| self.admits_from(queue, namespace))
+            };
+            notes.filter_map(|note| note.queue.as_ref()).find(open)
+        };
+        let name = named.or(held).or_else(noted)?.clone();
+        Some(self.quota.intern_queue(&name))
     }
 
     /// Whether nothing is to be completed: members that are bound, or about to be settled, have all

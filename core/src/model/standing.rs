@@ -10,9 +10,9 @@ use crate::explain::quantity::USD_PER_HOUR;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::facts::DEFAULT_QUEUE;
-use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    BindingNote, GangKey, GangSource, Held, Labels, PodClaim, StopPolicy, Text,
+    BindingNote, ClusterQueueFacts, GangKey, GangSource, Held, Labels, PodClaim, StopPolicy, Text,
 };
 use crate::model::pod::Pod;
 use crate::model::state::ClusterState;
@@ -125,10 +125,7 @@ impl ClusterState {
             let why = why.clone();
             return QueueRef::Broken(Reason::Inactive { cluster_queue: name, why });
         }
-        let none = Labels::new();
-        let labels = self.facts.namespaces.get(&namespace).unwrap_or(&none);
-        let selected = queue.namespaces.as_ref().is_some_and(|s| selects(s, labels));
-        match selected {
+        match self.admits_from(queue, &namespace) {
             true => {
                 self.found_queues.insert((namespace, facts.name.clone()), index);
                 QueueRef::Queue(index)
@@ -139,6 +136,13 @@ impl ClusterState {
                 selector_absent: queue.namespaces.is_none(),
             }),
         }
+    }
+
+    /// Whether a ClusterQueue selects a namespace.
+    pub(super) fn admits_from(&self, queue: &ClusterQueueFacts, namespace: &Text) -> bool {
+        let none = Labels::new();
+        let labels = self.facts.namespaces.get(namespace).unwrap_or(&none);
+        queue.namespaces.as_ref().is_some_and(|it| selects(it, labels))
     }
 
     /// What members that wait say of why their workload has to.
@@ -276,35 +280,6 @@ impl ClusterState {
         }
         let then = Some(Box::new(Reason::ClaimOfTooMany { claim: claim.clone(), pods }));
         Some(Reason::Extras { waiting, then })
-    }
-
-    /// The queue whose quota a workload's placed members count against: the one that it was found
-    /// to be in, or that it names, whether or not that admits anything now. An owner that was
-    /// deleted takes the name of its queue with it, and a LocalQueue the way to it; what runs stays
-    /// where it is charged, or where its pods say that they were.
-    fn charged_queue(&mut self, workload: WorkloadIdx, found: &QueueRef) -> Option<QueueIdx> {
-        let entry = &self.workloads[workload];
-        let held = entry.assignment.as_ref().and_then(|held| held.queue);
-        let orphaned = |pod: PodIdx| {
-            let gang = &self.pods[pod].gang;
-            gang.unknown_owner.is_some() || matches!(gang.held, Some(Held::GroupMissing(_)))
-        };
-        if held.is_some() && self.placed(workload).any(orphaned) {
-            return held;
-        }
-        if let QueueRef::Queue(queue) = found {
-            return Some(*queue);
-        }
-        let exists = |name: &&Text| self.facts.cluster_queues.contains_key(*name);
-        let local = self.facts.local_queue(&entry.id.namespace, entry.wishes.queue.as_ref());
-        let named = local.map(|local| &local.cluster_queue).filter(exists);
-        let held = held.map(|queue| &self.quota.queue(queue).name).filter(exists);
-        let noted = || {
-            let notes = entry.members.iter().filter_map(|pod| self.pods[*pod].note.as_ref());
-            notes.filter_map(|note| note.queue.as_ref()).find(exists)
-        };
-        let name = named.or(held).or_else(noted)?.clone();
-        Some(self.quota.intern_queue(&name))
     }
 
     /// Names, unique in their namespace: the first by creation and uid gets the plain name, the
