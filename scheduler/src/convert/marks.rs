@@ -73,6 +73,10 @@ fn is_mark(key: &str) -> bool {
 const PLAIN_OWNERS: [(&str, &str); 4] =
     [("Job", "batch"), ("ReplicaSet", "apps"), ("StatefulSet", "apps"), ("Deployment", "apps")];
 
+/// The kind of owners that nobody reads and that all the same keep their pods where they are, with
+/// its API group.
+pub const DAEMON_SET: (&str, &str) = ("DaemonSet", "apps");
+
 /// The API group of owners of this kind that are read.
 pub fn owner_group(kind: &str) -> Option<&'static str> {
     let plain = PLAIN_OWNERS.iter().find(|(name, _)| *name == kind).map(|(_, group)| *group);
@@ -87,7 +91,8 @@ pub fn owner(meta: &ObjectMeta, shared: &mut Shared) -> Option<OwnerName> {
     let owner =
         owners.iter().find(|owner| owner.controller == Some(true)).or_else(|| owners.first())?;
     let group = owner.api_version.rsplit_once('/').map_or("", |it| it.0);
-    let ours = owner_group(&owner.kind);
+    let daemons = (owner.kind == DAEMON_SET.0).then_some(DAEMON_SET.1);
+    let ours = owner_group(&owner.kind).or(daemons);
     let foreign = !owner.api_version.is_empty() && ours.is_some_and(|ours| ours != group);
     let kind = match foreign {
         true => shared.texts.text(&format!("{}.{group}", owner.kind)),

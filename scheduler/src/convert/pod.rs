@@ -193,7 +193,7 @@ impl PodDraft {
 
     /// Why nobody stops it for others, if nobody does.
     pub fn stays(&self) -> Option<Stays> {
-        let of_daemons = self.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet");
+        let of_daemons = self.owner.as_ref().is_some_and(|it| &*it.kind == marks::DAEMON_SET.0);
         let mirror = self.rare.as_ref().is_some_and(|rare| rare.mirror);
         match (mirror, of_daemons) {
             (true, _) => Some(Stays::Static),

@@ -81,7 +81,11 @@ fn static_pods_and_those_of_daemon_sets_are_never_stopped_for_others() {
         the_pod(&inputs).stays
     };
     assert_eq!(stays(&mirror()), Some(Stays::Static));
-    assert_eq!(stays(&daemon("capstan")), Some(Stays::Daemon));
+    let mut of_daemons = daemon("capstan");
+    assert_eq!(stays(&of_daemons), Some(Stays::Daemon));
+    // Whoever makes a pod can write such a kind on it, of a group where nobody makes pods.
+    of_daemons["metadata"]["ownerReferences"][0]["apiVersion"] = "example.com/v1".into();
+    assert_eq!(stays(&of_daemons), None);
     assert_eq!(stays(&owned(pod_value("p", "p"), "ReplicaSet", "r", "u-r")), None);
 }
 
