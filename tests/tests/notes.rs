@@ -1,18 +1,20 @@
-//! What is written on pods when they are bound, and that whoever may edit pods can write as well:
-//! what of it is believed. Each test feeds facts by hand.
+//! What is written on pods when they are made or bound, and that whoever may edit pods can write as
+//! well: what of it is believed. Each test feeds facts by hand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{BindingNote, Input, Operator, PodFacts, PodPhase, Requirement};
+use capstan_core::model::input::{
+    BindingNote, Input, Operator, PodFacts, PodPhase, Requirement, Stays,
+};
 use capstan_core::plan::State;
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, labels, local_queue, node, nominal,
-    pod, shape, text,
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, labels, local_queue, node,
+    nominal, pod, shape, text,
 };
-use capstan_tests::hand::{gpu_node, view};
+use capstan_tests::hand::{bound, evicted, gpu_node, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -101,5 +103,25 @@ fn a_flavor_that_its_queue_does_not_list_counts_where_the_node_is_of_none_that_i
         (&["b"][..], "a", "any", "any"),
     ] {
         assert_eq!(charged(listed, on, written), counts, "{listed:?} on {on}: {written}");
+    }
+}
+
+/// One member that would be there again at once keeps no others where they are.
+#[test]
+fn a_gang_stays_where_it_is_if_all_of_its_members_do() {
+    for (stay, gone) in [(&[0][..], 2), (&[1][..], 2), (&[0, 1][..], 0)] {
+        let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &in_queue(None));
+        let mut engine = Engine::new();
+        let mut facts = vec![gpu_node("n", 2)];
+        for (at, member) in members.into_iter().enumerate() {
+            let stays = stay.contains(&at).then_some(Stays::Daemon);
+            facts.push(bound(&PodFacts { stays, ..member }, "n"));
+        }
+        engine.step(NOW, facts);
+        assert_eq!(view(&engine, "g").stays.is_some(), gone == 0);
+        let boss = pod("boss", &shape(&[(GPU, 1)]), &in_queue(None));
+        let output = engine.step(NOW, vec![Input::Pod(PodFacts { priority: 9, ..boss })]);
+        assert_eq!(evicted(&output).len(), gone, "{stay:?}");
+        engine.recount();
     }
 }

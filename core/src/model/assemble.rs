@@ -40,7 +40,7 @@ struct Heard<'a> {
     created: Option<Time>,
     /// Some may not preempt.
     never_preempts: bool,
-    /// Why nobody stops them for others, as the first says that does.
+    /// Why nobody stops them for others, if that is so of all: as the first says.
     stays: Option<Stays>,
 }
 
@@ -560,7 +560,11 @@ impl ClusterState {
             }
             heard.created = Some(heard.created.map_or(pod.created, |at| at.min(pod.created)));
             heard.never_preempts |= pod.never_preempts;
-            heard.stays = heard.stays.or(pod.stays);
+            // With one that leaves for good the others have to leave as well: a gang is whole.
+            heard.stays = match heard.count {
+                1 => pod.stays,
+                _ => heard.stays.filter(|_| pod.stays.is_some()),
+            };
             let ready = u32::from(pod.ready());
             match sets.iter_mut().find(|set| set.shape == pod.shape) {
                 Some(set) => (set.count, set.ready) = (set.count + 1, set.ready + ready),

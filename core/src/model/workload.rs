@@ -52,7 +52,7 @@ pub struct Workload {
     pub lowest_priority: i32,
     /// Its pods may not preempt.
     pub never_preempts: bool,
-    /// Why nobody stops it for others, if nobody does: as one of its pods says.
+    /// Why nobody stops it for others, if nobody stops any of its pods: as the first of them says.
     pub stays: Option<Stays>,
     /// Creation: the earliest member's, or the owner's.
     pub created: Time,
