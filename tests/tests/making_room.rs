@@ -85,7 +85,11 @@ impl Case {
     fn resident(&self, at: usize) -> PodFacts {
         let (shape, _, priority) = &self.there[at];
         let node = Some(self.nodes[self.node_of(at)].name.clone());
-        let facts = pod(&format!("there-{at}"), shape, &self.wishes());
+        let mut shape = shape.clone();
+        if self.is_guarded(at) {
+            Arc::make_mut(&mut shape).budgets = vec![text("a")];
+        }
+        let facts = pod(&format!("there-{at}"), &shape, &self.wishes());
         PodFacts { node, phase: PodPhase::Running, priority: *priority, ..facts }
     }
 
@@ -204,15 +208,7 @@ impl Case {
 
 /// So many pods of app `a` may be disturbed.
 fn budget(allowed: u32) -> BudgetFacts {
-    let values = vec![text("a")];
-    let guarded = Requirement { key: text("app"), operator: Operator::In, values };
-    BudgetFacts {
-        namespace: text(TEAM),
-        name: text("a"),
-        labels: Some(vec![guarded]),
-        allowed,
-        disturbed: BTreeSet::new(),
-    }
+    BudgetFacts { namespace: text(TEAM), name: text("a"), allowed, disturbed: BTreeSet::new() }
 }
 
 /// Which of those who were there first are stopped.

@@ -10,7 +10,7 @@
 //! wrote the budget.
 //!
 //! Restart: nothing is kept but the objects. Cost: nothing without budgets in the namespaces of
-//! those who may leave; else one comparison of labels for each kind of pod and budget, and one
+//! those who may leave; else one look-up for each kind of pod and budget that means it, and one
 //! count for each pod.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,6 @@ use std::sync::Arc;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BudgetFacts, Text};
 use crate::model::state::ClusterState;
-use crate::rules::selector;
 
 /// Budgets by namespace and name.
 #[derive(Debug, Default)]
@@ -104,9 +103,10 @@ impl<'a> Allowance<'a> {
         for pod in pods {
             let pod = &state.pods[pod];
             let Some(here) = state.budgets.all.get(&pod.namespace) else { continue };
-            let means = |budget: &&Arc<BudgetFacts>| means(state, budget, pod.shape);
+            let names = &state.room.shape(pod.shape).facts.budgets;
             let meant = self.meant.entry((&pod.namespace, pod.shape));
-            let meant = meant.or_insert_with(|| here.values().filter(means).collect());
+            let known = || names.iter().filter_map(|name| here.get(name)).collect();
+            let meant = meant.or_insert_with(known);
             let meant = meant.iter().copied();
             for budget in meant.filter(|budget| !budget.disturbed.contains(&pod.name)) {
                 let key = (&budget.namespace, &budget.name);
@@ -148,13 +148,6 @@ impl Draws {
     pub fn remove(&mut self, at: usize) {
         self.of.remove(at).into_iter().for_each(|budget| self.left[budget] += 1);
     }
-}
-
-/// Whether a budget means pods of a shape in its namespace.
-fn means(state: &ClusterState, budget: &BudgetFacts, shape: ShapeIdx) -> bool {
-    let labels = budget.labels.as_ref().filter(|labels| !labels.is_empty());
-    let kin = state.room.shape(shape).facts.kin.as_deref();
-    labels.zip(kin).is_some_and(|(labels, kin)| selector::selects(labels, &kin.labels))
 }
 
 #[cfg(test)]

@@ -309,6 +309,30 @@ pub struct Requirement {
     pub values: Vec<Text>,
 }
 
+impl Requirement {
+    /// Whether it holds for a value (absent: `None`). A malformed one (operands that the operator
+    /// does not take) holds for nothing.
+    pub fn holds<T: AsRef<str>>(&self, value: Option<&T>) -> bool {
+        let value = value.map(AsRef::as_ref);
+        let among = |value: &str| self.values.iter().any(|operand| &**operand == value);
+        let operands = self.values.len();
+        match self.operator {
+            Operator::In => operands > 0 && value.is_some_and(among),
+            Operator::NotIn => operands > 0 && !value.is_some_and(among),
+            Operator::Exists => operands == 0 && value.is_some(),
+            Operator::DoesNotExist => operands == 0 && value.is_none(),
+            Operator::Gt => self.integers(value).is_some_and(|(v, operand)| v > operand),
+            Operator::Lt => self.integers(value).is_some_and(|(v, operand)| v < operand),
+            Operator::Unknown => false,
+        }
+    }
+
+    fn integers(&self, value: Option<&str>) -> Option<(i64, i64)> {
+        let [operand] = self.values.as_slice() else { return None };
+        Some((value?.parse().ok()?, operand.parse().ok()?))
+    }
+}
+
 /// Comparison of a selector requirement. An unknown one makes its term match nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operator {

@@ -30,7 +30,7 @@ fn common(shape: &PodShape) -> PodShape {
         return PodShape { set_group: shape.set_group.clone(), ..PodShape::default() };
     }
     let claims = vec![PodClaim::Unusable(Text::default()); shape.claims.len()];
-    PodShape { kin: None, volumes: None, claims, ..shape.clone() }
+    PodShape { budgets: Vec::new(), kin: None, volumes: None, claims, ..shape.clone() }
 }
 
 /// Whether members of two shapes may be of one pod set.

@@ -35,26 +35,9 @@ fn field_holds(requirement: &Requirement, name: &str) -> bool {
         }
 }
 
-/// Whether one requirement holds for a value (absent: `None`). Malformed requirements (operands
-/// that the operator does not take) hold for nothing.
+/// Whether one requirement holds for a value (absent: `None`).
 pub fn holds<T: AsRef<str>>(requirement: &Requirement, value: Option<&T>) -> bool {
-    let value = value.map(AsRef::as_ref);
-    let among = |value: &str| requirement.values.iter().any(|operand| &**operand == value);
-    let operands = requirement.values.len();
-    match requirement.operator {
-        Operator::In => operands > 0 && value.is_some_and(among),
-        Operator::NotIn => operands > 0 && !value.is_some_and(among),
-        Operator::Exists => operands == 0 && value.is_some(),
-        Operator::DoesNotExist => operands == 0 && value.is_none(),
-        Operator::Gt => integers(requirement, value).is_some_and(|(v, operand)| v > operand),
-        Operator::Lt => integers(requirement, value).is_some_and(|(v, operand)| v < operand),
-        Operator::Unknown => false,
-    }
-}
-
-fn integers(requirement: &Requirement, value: Option<&str>) -> Option<(i64, i64)> {
-    let [operand] = requirement.values.as_slice() else { return None };
-    Some((value?.parse().ok()?, operand.parse().ok()?))
+    requirement.holds(value)
 }
 
 #[cfg(test)]

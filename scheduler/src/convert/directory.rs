@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_core::model::input::{BudgetFacts, PodShape, Text};
+use capstan_core::model::input::{PodShape, Text};
 use capstan_core::time::Time;
 
+use super::budget::Guards;
 use super::devices::{DeviceDirectory, PodClaimDraft};
 use super::gang::GangDraft;
 use super::gathered::{OwnerDraft, PriorityClassDraft};
@@ -46,6 +47,8 @@ pub struct Directory {
     pub ranges: LimitRanges,
     /// Labels of pods that selectors of others read.
     pub relevance: Relevance,
+    /// Which pods PodDisruptionBudgets mean.
+    pub guards: Guards,
     /// Owners.
     pub owners: BTreeMap<OwnerKey, Owner>,
     /// Devices, and claims on them.
@@ -80,15 +83,6 @@ impl Directory {
     /// A pod, or a template of a Job, was seen; whether more labels of others are read now.
     pub fn meet(&mut self, shape: &PodShape, scheduler: Option<&str>) -> bool {
         self.relevance.meet(shape, scheduler == Some(&*self.scheduler))
-    }
-}
-
-impl Directory {
-    /// A PodDisruptionBudget was seen; whether more labels of pods are read now.
-    pub fn guard(&mut self, budget: &BudgetFacts) -> bool {
-        // One without requirements means no pod.
-        let labels = budget.labels.as_ref().filter(|labels| !labels.is_empty());
-        labels.is_some_and(|labels| self.relevance.read(labels))
     }
 }
 

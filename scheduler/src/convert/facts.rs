@@ -505,14 +505,15 @@ impl Facts<'_> {
         self.shared.shapes.of(class.on(shape, runtime))
     }
 
-    /// A shape with what it is to pods that want something of those around them.
+    /// A shape with what it is to pods that want something of those around them, and to budgets.
     fn seen_by_others(
         &mut self,
         shape: &Arc<PodShape>,
         named: (&Text, &Pairs),
         ours: bool,
     ) -> Arc<PodShape> {
-        self.directory.relevance.applied(shape, named, ours, self.shared)
+        let shape = self.directory.relevance.applied(shape, named, ours, self.shared);
+        self.directory.guards.applied(shape, named, ours, self.shared)
     }
 
     /// A shape with a pod's claims on devices, and the names of those.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{BudgetFacts, Labels, NodeFacts, StorageFact, Text};
+use capstan_core::model::input::{Labels, NodeFacts, StorageFact, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::budget::BudgetDraft;
 use super::devices::DeviceDirectory;
 use super::gang::GangDraft;
 use super::group::GroupDraft;
@@ -61,7 +62,7 @@ pub struct Gathered {
     /// What claims get that name no class.
     pub default_class: DefaultClass,
     /// PodDisruptionBudgets.
-    pub budgets: Vec<Arc<BudgetFacts>>,
+    pub budgets: Vec<BudgetDraft>,
 }
 
 /// An owner that only passes its labels on: ReplicaSet, StatefulSet, Deployment.

@@ -166,12 +166,6 @@ impl Relevance {
         more
     }
 
-    /// A selector of something that is no pod reads labels; whether it reads more than others did.
-    pub fn read(&mut self, labels: &LabelSelector) -> bool {
-        let more = !std::mem::replace(&mut self.everywhere, true);
-        self.read_keys(labels) || more
-    }
-
     fn read_keys(&mut self, labels: &LabelSelector) -> bool {
         let mut more = false;
         for requirement in labels {

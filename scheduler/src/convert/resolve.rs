@@ -10,6 +10,7 @@ use capstan_core::Input;
 use capstan_core::model::input::{Labels, OwnerFacts, PodFacts, PodPhase, Text};
 use capstan_core::time::Time;
 
+use super::budget::BudgetDraft;
 use super::directory::{Directory, Owner};
 use super::facts::{Facts, Missing};
 use super::gathered::Gathered;
@@ -107,8 +108,9 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         }
     }
     for budget in budgets {
-        directory.guard(&budget);
-        resolved.inputs.push(Input::Budget(budget));
+        let BudgetDraft { facts, labels } = budget;
+        directory.guards.put(&facts.namespace, &facts.name, labels);
+        resolved.inputs.push(Input::Budget(facts));
     }
     let (mut remarks, mut missing) = <(Remarks, Missing)>::default();
     let mut facts = Facts { directory: &directory, shared: &mut shared, missing: &mut missing };

@@ -20,7 +20,6 @@ use super::roster::{Named, Roster};
 use super::storage::Storages;
 use super::unscheduled::Unscheduled;
 use super::{Kind, Object, Seen};
-use crate::api::budget::PodDisruptionBudget;
 use crate::api::node::Node;
 use crate::config::{Config, PriceConfig};
 use crate::convert::directory::{Directory, Owner, OwnerKey};
@@ -31,7 +30,7 @@ use crate::convert::ranks::Ranked;
 use crate::convert::resolve::DEFAULT_NAMESPACE;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::sharing::Shared;
-use crate::convert::{Refusal, budget, job, marks, node};
+use crate::convert::{Refusal, job, marks, node};
 use crate::prices::PRICE_ANNOTATION;
 use crate::read::kinds::{Origin, Queueing};
 use crate::read::queueing;
@@ -445,20 +444,6 @@ impl Live {
         }
     }
 
-    fn put_budget(&mut self, budget: &PodDisruptionBudget) {
-        let named = self.enter(Kind::Budget, &budget.metadata);
-        self.notes.faults(Kind::Budget, &named, []);
-        let facts = budget::facts(budget, &mut self.shared);
-        if self.budgets.get(&named) == Some(&facts) {
-            return;
-        }
-        if self.directory.guard(&facts) {
-            self.see_all_again();
-        }
-        self.dirty.budgets.insert(named.clone());
-        self.budgets.insert(named, facts);
-    }
-
     /// A RuntimeClass changed: pods are as the API server made them, templates are not.
     fn shape_again(&mut self, class: &Text) {
         let of_class = |owner: &Owner| owner.runtimes().any(|runtime| runtime.class == *class);
@@ -519,10 +504,7 @@ impl Live {
             Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => {
                 self.remove_owner(&(kind.name().into(), named.0.clone(), named.1.clone()));
             }
-            Kind::Budget => {
-                self.budgets.remove(named);
-                self.dirty.budgets.insert(named.clone());
-            }
+            Kind::Budget => self.remove_budget(named),
             Kind::LimitRange => self.remove_limit_range(named),
             Kind::Storage(kind) => self.storage.remove(kind, named),
             Kind::Devices(of) => self.directory.devices.remove(of, named),

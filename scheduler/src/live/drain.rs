@@ -85,6 +85,7 @@ impl Live {
         }
         self.settle_devices();
         self.settle_ranges();
+        self.settle_budgets();
         self.count_again();
         let dirty = std::mem::take(&mut self.dirty);
         self.tell_namespaces(&dirty, &mut news);

@@ -39,7 +39,12 @@ pub fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -
         Kind::RuntimeClass => runtime_class(&mut looks),
         Kind::LimitRange => limit_range(&mut looks),
         Kind::Budget => json!({
-            "spec": { "selector": looks.one_of(&[Value::Null, json!({})]) },
+            "spec": { "selector": looks.one_of(&[
+                Value::Null,
+                json!({}),
+                json!({ "matchLabels": { "dept": "x" } }),
+                json!({ "matchExpressions": [{ "key": "dept", "operator": "DoesNotExist" }] }),
+            ]) },
             "status": { "disruptionsAllowed": looks.of(2) },
         }),
         Kind::Node => node(&mut looks),

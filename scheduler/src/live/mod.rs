@@ -33,6 +33,7 @@
 //! parts shared with the engine; of pods that ended and count nowhere nothing is kept.
 
 mod below;
+mod budgets;
 mod claimants;
 mod cluster;
 mod drain;

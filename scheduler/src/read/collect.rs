@@ -387,8 +387,8 @@ impl<'a> Collector<'a> {
 
     fn budget(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
         let object: PodDisruptionBudget = decode::lenient(&named.value)?;
-        let facts = budget::facts(&object, &mut self.gathered.shared);
-        self.gathered.budgets.push(facts);
+        let draft = budget::draft(&object, &mut self.gathered.shared);
+        self.gathered.budgets.push(draft);
         Ok(())
     }
 

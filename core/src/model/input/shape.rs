@@ -47,6 +47,9 @@ pub struct PodShape {
     pub out_of_range: Option<Arc<OutOfRange>>,
     /// A selector that cannot be read, so that nobody knows where it may run: it waits.
     pub malformed: Option<Malformed>,
+    /// PodDisruptionBudgets of its namespace that mean it, by name; sorted. They have no say in
+    /// where it may run.
+    pub budgets: Vec<Text>,
     /// What it is to pods that want something of the pods around them; `None`: nobody does.
     pub kin: Option<Arc<Kin>>,
     /// What it wants of the pods around it.
