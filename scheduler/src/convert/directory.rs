@@ -80,9 +80,17 @@ pub enum Owner {
 }
 
 impl Directory {
-    /// A pod, or a template of a Job, was seen; whether more labels of others are read now.
+    /// A template was seen; whether more labels of others are read now.
     pub fn meet(&mut self, shape: &PodShape, scheduler: Option<&str>) -> bool {
-        self.relevance.meet(shape, scheduler == Some(&*self.scheduler))
+        scheduler == Some(&*self.scheduler) && self.relevance.meet(shape, true)
+    }
+
+    /// The same of a pod. What one of another scheduler wants of those around it is not ours to see
+    /// to, and what it wants of who comes matters once it stands somewhere.
+    pub fn meet_pod(&mut self, pod: &PodDraft) -> bool {
+        let ours = pod.ours(&self.scheduler);
+        let counts = ours || pod.stands_on(&self.scheduler).is_some();
+        counts && self.relevance.meet(&pod.shape, ours)
     }
 }
 

@@ -144,7 +144,8 @@ pub struct Relevance {
 }
 
 impl Relevance {
-    /// A kind of pod was seen; whether more of others matters now than did.
+    /// A kind of pod was seen that is ours, or that stands somewhere; whether more of others
+    /// matters now than did.
     pub fn meet(&mut self, shape: &PodShape, ours: bool) -> bool {
         let Some(wants) = &shape.neighbours else { return false };
         // Which namespace it is spread in, a shape does not say.

@@ -102,7 +102,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         directory.put(owner);
     }
     for pod in &pods {
-        directory.meet(&pod.shape, pod.scheduler.as_deref());
+        directory.meet_pod(pod);
         if let Some(group) = gangs::cast_of(pod, &directory) {
             directory.enlist(&group, pod);
         }

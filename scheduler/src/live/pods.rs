@@ -47,7 +47,7 @@ impl Live {
             (draft.uid, draft.name) = (old.uid.clone(), old.name.clone());
             self.remove_pod(&draft.uid.clone());
         }
-        if self.directory.meet(&draft.shape, draft.scheduler.as_deref()) {
+        if self.directory.meet_pod(&draft) {
             self.see_all_again();
         }
         let uid = draft.uid.clone();

@@ -48,6 +48,32 @@ fn a_daemon_pod_that_names_us_is_bound_by_us_to_the_one_node_that_it_wants() {
     assert_eq!(facts.gang.unknown_owner, None);
 }
 
+/// Until it is bound it keeps nobody away, and labels that it looks at tell no pods apart.
+#[test]
+fn what_a_pod_of_another_scheduler_looks_at_matters_once_it_is_bound() {
+    let mut live = synced(&Config::default());
+    let mut ours = pod_value("p", "p1");
+    ours["metadata"]["labels"] = json!({ "index": "7" });
+    assert_eq!(the_pod(&applied(&mut live, &ours)).shape.kin, None);
+    let means = json!({ "matchExpressions": [{ "key": "index", "operator": "Exists" }] });
+    let term = json!({ "topologyKey": "zone", "namespaceSelector": {}, "labelSelector": means });
+    let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+    let mut theirs = pod_value("q", "q1");
+    theirs["spec"]["schedulerName"] = "default-scheduler".into();
+    theirs["spec"]["affinity"] = json!({ "podAntiAffinity": required });
+    assert!(pods(&applied(&mut live, &theirs)).is_empty());
+    theirs["spec"]["nodeName"] = "n".into();
+    let inputs = applied(&mut live, &theirs);
+    let kin = |pod: &&PodFacts| &*pod.name == "p" && pod.shape.kin.is_some();
+    assert!(pods(&inputs).iter().any(kin), "{inputs:?}");
+    // A template makes pods that are not there yet.
+    let mut live = synced(&Config::default());
+    let mut template = job_value("j", "j1");
+    template["spec"]["template"]["spec"] = theirs["spec"].clone();
+    live.take(Seen::Applied(job(template)));
+    assert_eq!(the_pod(&applied(&mut live, &ours)).shape.kin, None);
+}
+
 /// A static pod as a kubelet mirrors it: bound from its first moment, by nobody.
 fn mirror() -> Value {
     let mut value = pod_value("etcd-n", "m1");
