@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    BindingNote, Input, OwnerFacts, PodFacts, PodPhase, Taint, TaintEffect, Toleration,
+    BindingNote, Held, Input, OwnerFacts, PodFacts, PodPhase, Taint, TaintEffect, Toleration,
     TolerationOperator,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
@@ -422,4 +423,25 @@ fn a_pod_that_is_said_to_be_admitted_long_after_now_runs_from_its_bind() {
         assert_eq!(view(&engine, "found").admitted_at, Some(after(since)));
         engine.recount();
     }
+}
+
+/// One pod stands for all of one that is too many; its places are planned once it is not.
+#[test]
+fn a_job_that_is_one_too_many_in_its_namespace_waits_until_others_are_gone() {
+    let (before, most) = (5, 6);
+    let one = OwnerFacts {
+        held: Some(Held::Crowded { before, most }),
+        ..job("train", 1, &shape(&[(GPU, 1)]), &in_queue(Some("main")))
+    };
+    let mut engine = Engine::new();
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(one)]);
+    let begins = |output: &StepOutput| output.effects.iter().any(|it| resumes(&it.action));
+    assert!(!begins(&engine.step(NOW, facts)));
+    let known = view(&engine, "train");
+    let why = Some(Reason::Crowded { before, most });
+    assert_eq!((known.state, known.reason), (State::Queued, why));
+    assert!(begins(&engine.step(after(1), vec![Input::Owner(train())])));
+    assert_eq!(used(&engine), 2);
+    engine.recount();
 }

@@ -112,6 +112,13 @@ pub enum Reason {
         /// Its group says the other; else others of its members do.
         of_group: bool,
     },
+    /// Its namespace asks for places of more pods that do not exist than are planned for.
+    Crowded {
+        /// How many pods of others there come first.
+        before: u32,
+        /// How many are planned for.
+        most: u32,
+    },
     /// The LocalQueue that it names does not exist.
     LocalQueueMissing {
         /// Namespace.

@@ -47,6 +47,7 @@ impl Reason {
             | Reason::ClaimOfTooMany { .. }
             | Reason::OtherPriority { .. }
             | Reason::OtherPreemption { .. }
+            | Reason::Crowded { .. }
             | Reason::Surplus { .. }
             | Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
@@ -128,6 +129,7 @@ impl Reason {
             | Reason::ClaimOfTooMany { .. }
             | Reason::OtherPriority { .. }
             | Reason::OtherPreemption { .. }
+            | Reason::Crowded { .. }
             | Reason::AboveLimit { .. }
             | Reason::Preparing { .. }
             | Reason::OutOfRange { .. }
@@ -239,7 +241,9 @@ impl fmt::Display for Reason {
                 out.write_str(&incomplete((*have, *need), then.as_deref(), Reason::to_string))
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
-            Reason::Gathering { .. } | Reason::RoleGathering { .. } => asked::write_few(out, self),
+            Reason::Gathering { .. } | Reason::RoleGathering { .. } | Reason::Crowded { .. } => {
+                asked::write_few(out, self)
+            }
             Reason::Surplus { .. }
             | Reason::ForeignMembers { .. }
             | Reason::ClaimOfTooMany { .. }

@@ -173,6 +173,7 @@ impl ClusterState {
             Held::OtherPriority { pod, own, group } => {
                 Reason::OtherPriority { pod: pod.clone(), own: *own, group: *group }
             }
+            Held::Crowded { before, most } => Reason::Crowded { before: *before, most: *most },
             Held::OtherPreemption { pod, never, of_group } => {
                 Reason::OtherPreemption { pod: pod.clone(), never: *never, of_group: *of_group }
             }

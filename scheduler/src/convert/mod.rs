@@ -7,6 +7,7 @@
 //! panics on what an API server could hold: what breaks a rule is marked as broken.
 
 pub mod budget;
+pub mod crowd;
 pub mod devices;
 pub mod directory;
 pub mod facts;

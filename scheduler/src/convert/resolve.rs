@@ -14,8 +14,8 @@ use super::budget::BudgetDraft;
 use super::directory::{Directory, Owner};
 use super::facts::{Facts, Missing};
 use super::gathered::Gathered;
-use super::quota;
 use super::remarks::Remarks;
+use super::{crowd, quota};
 use crate::api::keys;
 use crate::gangs;
 use crate::read::error::Notice;
@@ -119,6 +119,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         facts.remark(owner, made.as_ref(), &mut remarks);
         resolved.inputs.extend(made.map(Input::Owner));
     }
+    crowd::limit_all(&mut resolved.inputs);
     let mut present = BTreeSet::new();
     for pod in pods {
         let made = facts.of_pod(&pod, start);

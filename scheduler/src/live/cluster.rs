@@ -22,6 +22,7 @@ use super::unscheduled::Unscheduled;
 use super::{Kind, Object, Seen};
 use crate::api::node::Node;
 use crate::config::{Config, PriceConfig};
+use crate::convert::crowd::Crowd;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::facts::ClassKind;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
@@ -69,6 +70,8 @@ pub struct Live {
     pub(super) storage: Storages,
     /// PodDisruptionBudgets.
     pub(super) budgets: BTreeMap<Named, Arc<BudgetFacts>>,
+    /// How many pods owners ask for that were told of.
+    pub(super) crowd: Crowd,
     /// Pods by the claims that they name.
     pub(super) claimants: Claimants,
     /// Pods whose priority is still their class's to say.

@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::Input;
-use capstan_core::model::input::{BudgetFacts, GangKey, PodFacts, Text, Wishes};
+use capstan_core::model::input::{BudgetFacts, GangKey, OwnerFacts, PodFacts, Text, Wishes};
 use capstan_core::time::Time;
 
 use super::Drained;
 use super::cluster::{Dirty, Live};
 use super::queues::Changes;
 use super::roster::Named;
+use crate::convert::crowd;
 use crate::convert::directory::{Owner, OwnerKey};
 use crate::convert::facts::{Facts, Missing};
 use crate::convert::gang::GangDraft;
@@ -151,6 +152,7 @@ impl Live {
         for owner in self.directory.owners.values().filter(|owner| owner.runs()) {
             inputs.extend(facts.of_owner(owner, since(owner.uid())).map(Input::Owner));
         }
+        crowd::limit_all(&mut inputs);
         for pod in self.pods.values().filter(|pod| counts(pod, &self.directory.scheduler)) {
             inputs.push(Input::Pod(facts.of_pod(pod, since(&pod.uid))));
         }
@@ -294,6 +296,7 @@ impl Live {
             shared: &mut self.shared,
             missing: &mut news.missing,
         };
+        let mut owners: Vec<OwnerFacts> = Vec::new();
         for owner in dirty.owners.iter().filter_map(|key| facts.directory.owners.get(key)) {
             let (uid, created) = (owner.uid(), owner.created());
             let made = match owner.runs() {
@@ -303,17 +306,35 @@ impl Live {
             facts.remark(owner, made.as_ref(), &mut news.remarks);
             let Some(made) = made else {
                 if self.told.jobs.remove(uid) {
+                    self.crowd.forget(uid);
                     news.gone.push(Input::OwnerGone(uid.clone()));
                 }
                 continue;
             };
             self.told.jobs.insert(uid.clone());
-            news.facts.push(Input::Owner(made));
+            self.crowd.note(&made);
+            owners.push(made);
         }
         for uid in dirty.jobs.iter().filter(|uid| !self.jobs.contains(*uid)) {
             if self.told.jobs.remove(uid) {
+                self.crowd.forget(uid);
                 news.gone.push(Input::OwnerGone(uid.clone()));
             }
+        }
+        // Others of a namespace that asks for too much may have their turn, or none any more.
+        let mut others = self.crowd.settle();
+        owners.iter().for_each(|owner| _ = others.remove(&owner.uid));
+        if !others.is_empty() {
+            let directory = facts.directory;
+            let runs = directory.owners.values().filter(|owner| owner.runs());
+            for owner in runs.filter(|owner| others.contains(owner.uid())) {
+                let start = since(&mut self.undated, owner.created(), owner.uid(), now);
+                owners.extend(facts.of_owner(owner, start));
+            }
+        }
+        for mut owner in owners {
+            self.crowd.limit(&mut owner);
+            news.facts.push(Input::Owner(owner));
         }
     }
 

@@ -89,7 +89,7 @@ fn write_who(out: &mut fmt::Formatter<'_>, pod_set: &str, container: &str) -> fm
     }
 }
 
-/// Members that do not exist, of all or of a role.
+/// Members that do not exist, of all or of a role, or too many of them.
 pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     let pods = |need: u32| counted(i64::from(need), "pod");
     match reason {
@@ -97,6 +97,12 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
         Reason::RoleGathering { role, have, need } => {
             write!(out, "{have} of {} of role {} exist", pods(*need), quoted(role))
         }
+        Reason::Crowded { before, most } => write!(
+            out,
+            "{} of other owners in its namespace come first, and {most} at most are planned for: \
+             delete some of those owners, or have them run fewer pods at once",
+            pods(*before)
+        ),
         _ => Ok(()),
     }
 }
@@ -322,6 +328,12 @@ mod tests {
                 Reason::RoleGathering { role: "worker".into(), have: 1, need: 2 },
                 "Gathering",
                 "1 of 2 pods of role worker exist",
+            ),
+            (
+                Reason::Crowded { before: 999, most: 1_000 },
+                "Misconfigured",
+                "999 pods of other owners in its namespace come first, and 1000 at most are \
+                 planned for: delete some of those owners, or have them run fewer pods at once",
             ),
             (
                 Reason::ClaimOfTooMany { claim: "c".into(), pods: 300 },

@@ -1,5 +1,9 @@
 //! Objects as large as an API server takes: nobody may wait for minutes because of one.
 
+use std::collections::BTreeMap;
+
+use capstan_core::model::input::Held;
+
 use super::groups::{gang, of_pod, owner_named};
 use super::*;
 use crate::gangs::kinds::Kind as Of;
@@ -52,4 +56,49 @@ fn an_owner_may_have_thousands_of_pod_sets_of_one_name() {
     assert_eq!(owner.pod_sets.len(), SETS);
     assert!(owner.pod_sets.iter().all(|set| set.shape.levels.is_none()));
     assert_eq!(owner.wishes.topology.required.as_deref(), Some("rack"), "what all of them ask");
+}
+
+/// A Job of as many pods as one may run, the so manieth of its namespace.
+fn huge(namespace: &str, at: usize) -> Object {
+    let mut value = job_value(&format!("j{at}"), &format!("{namespace}-{at}"));
+    value["metadata"]["namespace"] = namespace.into();
+    value["metadata"]["labels"] = json!({ "capstan.sh/queue": "q" });
+    value["metadata"]["creationTimestamp"] = format!("2026-01-01T00:00:0{at}Z").into();
+    value["spec"]["suspend"] = true.into();
+    value["spec"]["parallelism"] = json!(150_000);
+    job(value)
+}
+
+/// Owners among inputs, by uid: how many pods they ask for, and whether they are held.
+fn asked(inputs: &[Input]) -> BTreeMap<String, (u32, Option<Held>)> {
+    let owner = |input: &Input| match input {
+        Input::Owner(owner) => Some((owner.uid.to_string(), (owner.pods(), owner.held.clone()))),
+        _ => None,
+    };
+    inputs.iter().filter_map(owner).collect()
+}
+
+/// Six of them are as many as places are planned for. Whichever comes first, the last made waits.
+#[test]
+fn who_asks_for_too_many_pods_waits_until_others_of_its_namespace_are_gone() {
+    let mut live = synced(&Config::default());
+    let beyond = Some(Held::Crowded { before: 900_000, most: 1_000_000 });
+    for at in (1..7).rev() {
+        live.take(Seen::Applied(huge("ns", at)));
+    }
+    live.take(Seen::Applied(huge("other", 0)));
+    let first = asked(&told(&mut live));
+    assert_eq!(first.len(), 7);
+    assert!(first.values().all(|asked| *asked == (150_000, None)), "{first:?}");
+    live.take(Seen::Applied(huge("ns", 0)));
+    let oldest = asked(&told(&mut live));
+    let whole = (150_000, None);
+    let both = [("ns-0", &whole), ("ns-6", &(1, beyond.clone()))];
+    let want: BTreeMap<String, (u32, Option<Held>)> =
+        both.into_iter().map(|(uid, asked)| (uid.to_owned(), asked.clone())).collect();
+    assert_eq!(oldest, want, "the oldest comes before the others");
+    let all = asked(&live.everything(NOW));
+    assert_eq!((all.len(), &all["ns-6"], &all["ns-5"]), (8, &(1, beyond), &whole));
+    live.take(Seen::Deleted(huge("ns", 3)));
+    assert_eq!(asked(&told(&mut live)), BTreeMap::from([("ns-6".to_owned(), whole)]));
 }
