@@ -1,5 +1,5 @@
-//! For whom others are stopped: what a running gang lacks, members that are work of their own, nobody
-//! above a minimum, and own work that is in the way. Each test feeds facts by hand.
+//! For whom others are stopped: what a running gang lacks, members that are work of their own,
+//! nobody above a minimum, and own work that is in the way. Each test feeds facts by hand.
 
 use std::sync::Arc;
 
