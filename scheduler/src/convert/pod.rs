@@ -129,8 +129,6 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     // Whoever bound it, what no API server has seen is defaulted all the same.
     let waits = node.is_none() || meta.uid.is_none();
     let annotations = meta.annotations.as_ref();
-    let generation = meta.generation.filter(|_| node.is_none());
-    let generation = generation.and_then(|it| NonZeroU32::new(u32::try_from(it).ok()?));
     let mirror = annotations.is_some_and(|all| all.contains_key(keys::MIRROR_POD));
     let rare = Rare { nominated, mirror, ignored, ended_at: ended_at(&pod.status) };
     let ranked = Ranked::of(&pod.spec, shared);
@@ -149,7 +147,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         phase: phase(&pod.status),
         terminating,
         gated: !pod.spec.scheduling_gates.is_empty(),
-        generation,
+        generation: meta.generation.filter(|_| node.is_none()).and_then(version),
         created: meta.creation_timestamp.as_ref().map(time),
         bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status, admitted_at)),
         node,
@@ -160,6 +158,11 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         claims: devices::of_pod(&pod.spec, Some(&pod.status), shared),
         rare: (rare != Rare::default()).then(|| Box::new(rare)),
     })
+}
+
+/// A version of an object as it is kept; an API server that counts none says nothing, or zero.
+fn version(generation: i64) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(generation).ok()?)
 }
 
 impl PodDraft {

@@ -84,8 +84,13 @@ pub(super) fn is_uncounted(member: &Member<'_>) -> bool {
 fn is_past(member: &Member<'_>) -> bool {
     let gang = Gang::above(member.above, member.directory);
     let Some((gang, own)) = gang.zip(own_role(member)) else { return false };
-    let own = |role: &&Role| role.quorum == Quorum::Apart && *role.name == *own && role.done > 0;
-    let Some(role) = gang.of.says.roles.iter().find(own) else { return false };
+    let roles = &gang.of.says.roles;
+    let own = |role: &&Role| *role.name == *own && role.done > 0;
+    let Some(role) = roles.iter().find(own) else { return false };
+    let followed = || roles.iter().any(|other| other.after.contains(&role.name));
+    if role.quorum != Quorum::Apart && !followed() {
+        return false;
+    }
     match member.above.first().and_then(|owner| owner.job()) {
         Some(job) => job.finished == Some(OwnerEnd::Succeeded),
         None => role.done >= role.count(),
