@@ -205,6 +205,85 @@ fn where_too_many_would_have_to_leave_all_do() {
     assert_eq!(singly(&output), [""; 0]);
 }
 
+/// The last four free as much as the first one; only three may leave.
+#[test]
+fn one_that_holds_much_leaves_where_too_many_small_ones_would() {
+    let members = of_sizes(&[4, 1, 1, 1, 1], 2);
+    let mut facts = vec![namespace(), gpu_node("n", 8)];
+    facts.extend(members.iter().map(|member| bound(member, "n")));
+    let mut engine = engine(facts);
+    let output = arrives(&mut engine, high("hi", 4, None));
+    assert_eq!((evicted(&output), singly(&output)), (vec!["g-0".into()], vec!["g-0".into()]));
+    assert_eq!(view(&engine, "g").state, State::Running);
+}
+
+/// A group of members that hold different numbers of GPUs.
+fn of_sizes(sizes: &[i64], least: u32) -> Vec<PodFacts> {
+    let mut members = group(sizes.len() as u32, least, None);
+    for (member, gpus) in members.iter_mut().zip(sizes) {
+        member.shape = shape(&[(GPU, *gpus)]);
+    }
+    members
+}
+
+/// Every way in which so many may leave is tried here.
+#[test]
+fn a_group_of_unlike_members_goes_on_wherever_it_can() {
+    let mut seed = Seed::new(0x512e);
+    let mut parted = 0;
+    for case in 0..300 {
+        let mut free: Vec<i64> = (0..seed.between(1, 3)).map(|_| seed.between(3, 8)).collect();
+        let (mut sizes, mut at) = (Vec::new(), Vec::new());
+        let mut facts = vec![namespace()];
+        let nodes = free.iter().enumerate();
+        facts.extend(nodes.map(|(node, gpus)| gpu_node(&format!("n{node}"), *gpus)));
+        for _ in 0..9 {
+            let (size, node) = (seed.between(1, 4), seed.below(free.len() as u64) as usize);
+            if free[node] >= size {
+                free[node] -= size;
+                sizes.push(size);
+                at.push(node);
+            }
+        }
+        let least = seed.between(1, sizes.len() as i64) as usize;
+        let asked = seed.between(1, 8);
+        let fits = |gone: &[usize]| {
+            (0..free.len()).any(|node| {
+                let come = gone.iter().filter(|one| at[**one] == node).map(|one| sizes[*one]);
+                free[node] + come.sum::<i64>() >= asked
+            })
+        };
+        let members = of_sizes(&sizes, least as u32);
+        let on = members.iter().zip(&at);
+        facts.extend(on.map(|(member, node)| bound(member, &format!("n{node}"))));
+        let mut engine = engine(facts);
+        let left = evicted(&arrives(&mut engine, high("hi", asked, None)));
+        let all: Vec<usize> = (0..sizes.len()).collect();
+        if fits(&[]) || !fits(&all) {
+            assert_eq!(left, [""; 0], "case {case}");
+            continue;
+        }
+        let spares = (0..1u32 << sizes.len()).any(|set| {
+            let leaves = |one: &usize| (set >> *one) & 1 == 1;
+            let leave: Vec<usize> = all.iter().copied().filter(leaves).collect();
+            leave.len() + least <= all.len() && fits(&leave)
+        });
+        let gone: Vec<usize> =
+            all.iter().copied().filter(|one| left.contains(&format!("g-{one}"))).collect();
+        assert!(fits(&gone), "case {case}: in vain");
+        assert_eq!(gone.len() < all.len(), spares, "case {case}: {left:?} leave");
+        if spares {
+            parted += 1;
+            assert!(gone.len() + least <= all.len(), "case {case}: below its minimum");
+            for one in &gone {
+                let fewer: Vec<usize> = gone.iter().copied().filter(|it| it != one).collect();
+                assert!(!fits(&fewer), "case {case}: {one} leaves for nothing");
+            }
+        }
+    }
+    assert!(parted > 50, "only {parted} cases say something");
+}
+
 /// One whose source wants all or none, whose members have parts of their own, or others whom all
 /// the rest waits for.
 #[test]

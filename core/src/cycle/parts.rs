@@ -20,9 +20,11 @@
 //!
 //! Phases: all who may leave -> as many of the last of them as it takes -> everyone of these goes
 //! back without whom it fits, the most important first. Of many only those are looked at who stand
-//! where the preemptor would go, if they will do. If more would leave than may, the same is tried
-//! on one node after the other; else the gang leaves whole. Each try is a look for places for all
-//! members of the preemptor, which has [`TRIES_MAX`]: who is not looked at by then leaves.
+//! where the preemptor would go, if they will do. If more would leave than may, those stay who hold
+//! least of something that is asked, however long they run: one large member leaves where three
+//! small ones might not. If still too many would leave, the same is tried on one node after the
+//! other; else the gang leaves whole. Each try is a look for places for all members of the
+//! preemptor, which has [`TRIES_MAX`]: who is not looked at by then leaves.
 //!
 //! Restart: who leaves is marked as leaving by itself, and claimed again as any victim. Cost: for
 //! preemptors that chose such gangs.
@@ -30,7 +32,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_topology::NodeIdx;
+use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::cycle::Entry;
 use crate::cycle::overlap::Planned;
@@ -44,7 +46,7 @@ use crate::time::Time;
 use crate::victims::Victim;
 
 /// Looks for places for one preemptor, at most.
-const TRIES_MAX: u32 = 64;
+const TRIES_MAX: u32 = 128;
 
 /// Members of one victim that are all looked at, wherever they stand.
 const ANYWHERE_MAX: usize = 16;
@@ -102,13 +104,14 @@ impl Engine {
                 continue;
             }
             let of = (victim.workload, spare);
-            let mut then = self.fewest(&mut parting, victim.workload, order.clone(), &places);
-            if !parting.is_few(of) {
-                then = self.few_on_a_node(&mut parting, of, &order, &places);
+            let orders = self.orders_to_stay(entry, order);
+            let mut then = self.few_in_order(&mut parting, of, orders.clone(), &places);
+            if then.is_none() {
+                then = self.few_on_a_node(&mut parting, of, &orders, &places);
             }
             match then {
-                Some(then) if parting.is_few(of) => places = then,
-                _ => drop(parting.parts.remove(&victim.workload)),
+                Some(then) => places = then,
+                None => drop(parting.parts.remove(&victim.workload)),
             }
         }
         let parts = parting.parts;
@@ -124,12 +127,53 @@ impl Engine {
         (places, names)
     }
 
+    /// Orders in which members of a victim stay, who stays longest first: the given one; and for
+    /// each resource that the preemptor asks, and of which they hold different amounts, one in
+    /// which who holds less of it stays longer, within PodDisruptionBudgets and whatever they say.
+    fn orders_to_stay(&self, entry: &Entry, order: Vec<PodIdx>) -> Vec<Vec<PodIdx>> {
+        let (room, pods) = (&self.state.room, &self.state.pods);
+        let mut asked: BTreeSet<ResourceIdx> = BTreeSet::new();
+        for set in &entry.sets {
+            let request = room.ledger.request(room.shape(set.shape).request);
+            asked.extend(request.entries().iter().map(|(resource, _)| *resource));
+        }
+        let guarded = self.state.break_budgets(&order);
+        let mut orders = vec![order];
+        for resource in asked {
+            let holds = |pod: &PodIdx| room.ledger.request(pods[*pod].holds).get(resource);
+            for heeds in [true, false] {
+                let mut by_size = orders[0].clone();
+                by_size.sort_by_key(|pod| (heeds && !guarded.contains(pod), holds(pod)));
+                if !orders.contains(&by_size) {
+                    orders.push(by_size);
+                }
+            }
+        }
+        orders
+    }
+
+    /// Of members in one order after the other the fewest who have to leave, until those are no
+    /// more than so many; where everyone goes then.
+    fn few_in_order(
+        &mut self,
+        parting: &mut Parting<'_>,
+        of: (WorkloadIdx, usize),
+        orders: Vec<Vec<PodIdx>>,
+        places: &Places,
+    ) -> Option<Places> {
+        orders.into_iter().find_map(|order| {
+            let found = self.fewest(parting, of, order, places)?;
+            parting.is_few(of).then_some(found)
+        })
+    }
+
     /// Finds the fewest of some members of a victim, who stays longest first, who have to leave
     /// beside all others; where everyone goes then. `None`: it does not fit with the rest of them.
+    /// Once it is certain that they are more than so many, who else goes back is not looked for.
     fn fewest(
         &mut self,
         parting: &mut Parting<'_>,
-        victim: WorkloadIdx,
+        (victim, spare): (WorkloadIdx, usize),
         mut order: Vec<PodIdx>,
         places: &Places,
     ) -> Option<Places> {
@@ -162,7 +206,7 @@ impl Engine {
         }
         let mut leave = order.split_off(order.len() - most);
         let mut at = 0;
-        while leave.len() > 1 && at < leave.len() {
+        while leave.len() > 1 && at < leave.len() && at <= spare {
             let stays = leave.remove(at);
             match self.leaves_only(parting, victim, leave.clone()) {
                 Some(places) => found = places,
@@ -181,23 +225,29 @@ impl Engine {
         &mut self,
         parting: &mut Parting<'_>,
         of: (WorkloadIdx, usize),
-        order: &[PodIdx],
+        orders: &[Vec<PodIdx>],
         places: &Places,
     ) -> Option<Places> {
-        let mut by_node: Vec<(NodeIdx, Vec<PodIdx>)> = Vec::new();
-        for &pod in order.iter().rev() {
-            let Some(node) = self.state.pods[pod].place else { continue };
-            let more = by_node.len() < NODES_MAX;
-            match by_node.iter_mut().find(|(known, _)| *known == node) {
-                Some((_, there)) => there.insert(0, pod),
-                None if more => by_node.push((node, vec![pod])),
-                None => {}
+        let place = |pod: &PodIdx| self.state.pods[*pod].place;
+        let mut nodes: Vec<NodeIdx> = Vec::new();
+        for node in orders[0].iter().rev().filter_map(place) {
+            if nodes.len() < NODES_MAX && !nodes.contains(&node) {
+                nodes.push(node);
             }
         }
-        by_node.into_iter().find_map(|(_, there)| {
-            let found = self.fewest(parting, of.0, there, places)?;
-            parting.is_few(of).then_some(found)
-        })
+        let mut by_node: Vec<Vec<Vec<PodIdx>>> = Vec::new();
+        for node in nodes {
+            let mut here: Vec<Vec<PodIdx>> = Vec::new();
+            for order in orders {
+                let stands = |pod: &&PodIdx| place(*pod) == Some(node);
+                let order: Vec<PodIdx> = order.iter().filter(stands).copied().collect();
+                if !here.contains(&order) {
+                    here.push(order);
+                }
+            }
+            by_node.push(here);
+        }
+        by_node.into_iter().find_map(|here| self.few_in_order(parting, of, here, places))
     }
 
     /// Where everyone goes if of one victim only these members leave; that is kept if it fits.

@@ -87,15 +87,20 @@ impl ClusterState {
         let spare = staying.len().saturating_sub(entry.min_member as usize);
         let mut singly = staying;
         singly.retain(|pod| self.pods[*pod].gang.singly);
-        let breaks = |pod: &PodIdx| Allowance::new(self).take(std::iter::once(*pod));
-        let guarded: BTreeSet<PodIdx> = match self.budgets.is_empty() {
-            true => BTreeSet::new(),
-            false => singly.iter().copied().filter(breaks).collect(),
-        };
+        let guarded = self.break_budgets(&singly);
         let rank = |pod: &PodIdx| (!guarded.contains(pod), Reverse(self.pods[*pod].priority));
         singly
             .sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| self.pods[*a].made(&self.pods[*b])));
         (singly, spare)
+    }
+
+    /// Which of these pods break a PodDisruptionBudget, if each leaves by itself.
+    pub(crate) fn break_budgets(&self, pods: &[PodIdx]) -> BTreeSet<PodIdx> {
+        if self.budgets.is_empty() {
+            return BTreeSet::new();
+        }
+        let breaks = |pod: &PodIdx| Allowance::new(self).take(std::iter::once(*pod));
+        pods.iter().copied().filter(breaks).collect()
     }
 
     /// These members of a gang leave by themselves: the workloads that they are from now on.
