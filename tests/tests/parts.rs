@@ -1,15 +1,18 @@
 //! Gangs that run with more members than they need, and lose only those who have to leave. Each
 //! test feeds facts by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{EvictionNote, GangKey, Input, PodFacts, PreemptReclaim, Roles};
+use capstan_core::model::input::{
+    BudgetFacts, EvictionNote, GangKey, Input, PodFacts, PreemptReclaim, Roles,
+};
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, gang, in_queue, local_queue, namespace, nominal, pod,
-    shape, text,
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, in_queue, local_queue, namespace, nominal,
+    pod, shape, text,
 };
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 use capstan_tests::play::Stage;
@@ -282,6 +285,46 @@ fn a_group_of_unlike_members_goes_on_wherever_it_can() {
         }
     }
     assert!(parted > 50, "only {parted} cases say something");
+}
+
+/// Who leaves for a pod of one GPU: of a group of four of which two must run, or `v`, of these
+/// priorities. Pods of some names are guarded by a budget that lets so many go.
+fn leaves_of(
+    (of_group, of_other): (i32, i32),
+    guarded: &[&str],
+    allowed: u32,
+) -> (Vec<String>, Vec<String>) {
+    let budget =
+        BudgetFacts { namespace: text(TEAM), name: text("a"), allowed, disturbed: BTreeSet::new() };
+    let mut facts = vec![namespace(), gpu_node("n0", 4), gpu_node("n1", 1)];
+    facts.push(Input::Budget(Arc::new(budget)));
+    let mut there = group(4, 2, None);
+    there.iter_mut().for_each(|member| member.priority = of_group);
+    let other = pod("v", &shape(&[(GPU, 1)]), &in_queue(None));
+    there.push(PodFacts { priority: of_other, ..other });
+    for facts_of in &mut there {
+        if guarded.contains(&&*facts_of.name) {
+            Arc::make_mut(&mut facts_of.shape).budgets = vec![text("a")];
+        }
+        let node = if &*facts_of.name == "v" { "n1" } else { "n0" };
+        facts.push(bound(facts_of, node));
+    }
+    let mut engine = engine(facts);
+    let output = arrives(&mut engine, high("hi", 1, None));
+    let gone = evicted(&output).into_iter().map(|name| Input::PodGone(text(name)));
+    let last = engine.step(NOW, gone.collect());
+    assert_eq!(binds(&last).len(), 1, "it has the room");
+    engine.recount();
+    (evicted(&output), singly(&output))
+}
+
+/// The group as a whole goes beyond the budget, or has the higher priority.
+#[test]
+fn what_a_group_can_do_without_leaves_where_somebody_else_would_be_missed_more() {
+    let all = ["g-0", "g-1", "g-2", "g-3"];
+    assert_eq!(leaves_of((0, 4), &all, 1), strings(&["g-3"], &["g-3"]), "lower priority");
+    assert_eq!(leaves_of((1, 0), &["g-0", "v"], 0), strings(&["g-3"], &["g-3"]), "no budget");
+    assert_eq!(leaves_of((1, 0), &[], 0), strings(&["v"], &[]), "higher priority");
 }
 
 /// One whose source wants all or none, whose members have parts of their own, or others whom all

@@ -14,7 +14,8 @@
 //! gang with missing members that some head could stop comes after that head, unless it was
 //! admitted a moment ago; where it finds no room for them others may be stopped (`joining`). Who
 //! waits for its victims takes the turn of its queue's head where it would start without them. A
-//! victim that needs not all of its members may lose some, and go on (`parts`).
+//! victim that needs not all of its members may lose some, and go on (`parts`); and such members
+//! may leave in the stead of others (`instead`).
 //!
 //! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
 //! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all
@@ -38,6 +39,7 @@ mod elastic;
 mod extras;
 mod heads;
 mod idle_claims;
+mod instead;
 mod joining;
 mod kept_back;
 mod left_out;

@@ -10,13 +10,13 @@
 //! pods would be deleted one by one, and each would count as a failure of the Job.
 //!
 //! Decides it last of all, when it is certain that all victims are needed, and where their
-//! preemptor goes then: nobody else is chosen for it, and what was found for who leaves whole holds
-//! for less. Where quota is short only for own work of the queue, and not by shares: what is taken
-//! back from others is counted by workload. Own work is taken whole, too, where somebody elsewhere
-//! is stopped beside it, or for who took too many turns of late: it may leave so that its queue
-//! borrows nothing. So are all whose turn came by shares, all while starts are reserved for others
-//! (what the rest of a gang leaves may be what they wait for), and whoever leaves for members that
-//! join a gang that runs (`joining`).
+//! preemptor goes then: what was found for who leaves whole holds for less. Nobody else is chosen
+//! for it, but for members of that kind alone (`instead`). Where quota is short only for own work
+//! of the queue, and not by shares: what is taken back from others is counted by workload. Own work
+//! is taken whole, too, where somebody elsewhere is stopped beside it, or for who took too many
+//! turns of late: it may leave so that its queue borrows nothing. So are all whose turn came by
+//! shares, all while starts are reserved for others (what the rest of a gang leaves may be what
+//! they wait for), and whoever leaves for members that join a gang that runs (`joining`).
 //!
 //! Phases: all who may leave -> as many of the last of them as it takes -> everyone of these goes
 //! back without whom it fits, the most important first. Of many only those are looked at who stand
@@ -115,6 +115,12 @@ impl Engine {
             }
         }
         let parts = parting.parts;
+        if names.len() == found.len()
+            && let Some((places, leave)) = self.surplus_instead(entry, assignment, found, &parts)
+        {
+            *found = self.set_all_apart(now, &leave);
+            return (places, found.iter().map(|victim| victim.workload).collect());
+        }
         for at in (0..found.len()).rev() {
             let Victim { workload, reason } = found[at];
             let Some(leave) = parts.get(&workload) else { continue };
@@ -275,7 +281,12 @@ impl Engine {
 
     /// These members of a gang leave by themselves: the workloads that they are from now on. The
     /// gang, which may stop others for more members in their stead, is stopped by that, too.
-    fn set_apart(&mut self, now: Time, gang: WorkloadIdx, members: &[PodIdx]) -> Vec<WorkloadIdx> {
+    pub(super) fn set_apart(
+        &mut self,
+        now: Time,
+        gang: WorkloadIdx,
+        members: &[PodIdx],
+    ) -> Vec<WorkloadIdx> {
         let name = self.state.workloads[gang].full_name.clone();
         self.state.turns.note(&name, now);
         let apart = self.state.set_apart(gang, members);

@@ -15,7 +15,8 @@
 //! or without shares: `turns`. Who could not help stays out of it: `frees`.
 //!
 //! Victims are whole workloads here. Which of them run with more members than they need, and may
-//! lose some and go on, is found out once they are certain (`cycle/parts.rs`).
+//! lose some and go on, is found out once they are certain (`cycle/parts.rs`), and whether others
+//! of that kind lose some in their stead (`cycle/instead.rs`).
 //!
 //! Who leaves is not always what matters, but from where. A pod that is alone and in no queue
 //! clears one node, as with kube-scheduler: `stands` says who could leave each node and what that
@@ -62,6 +63,7 @@ mod targets;
 pub mod turns;
 
 pub use all_gone::once_all_left;
+pub(crate) use order::refused_of_late;
 pub(crate) use recall::Searched;
 
 /// What must fit once the victims are gone.

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::model::budgets::Allowance;
-use crate::model::ids::QueueIdx;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::quota::history::{QueueName, Usage, name_of};
 use crate::time::{Span, Time};
@@ -227,9 +227,13 @@ fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
 /// Why a candidate goes after others of its kind, whatever their priority: its stop was refused a
 /// moment ago; no soft budget of its queue is spent.
 pub(super) fn held_back(state: &ClusterState, candidate: &Candidate) -> (bool, bool) {
-    let refused = state.workloads[candidate.workload].stop_refused;
-    let refused = refused.is_some_and(|at| at.plus(REFUSED) > state.now);
-    (refused, !overspends(state, candidate))
+    (refused_of_late(state, candidate.workload), !overspends(state, candidate))
+}
+
+/// Whether the API refused to stop a workload a moment ago.
+pub(crate) fn refused_of_late(state: &ClusterState, workload: WorkloadIdx) -> bool {
+    let refused = state.workloads[workload].stop_refused;
+    refused.is_some_and(|at| at.plus(REFUSED) > state.now)
 }
 
 /// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
