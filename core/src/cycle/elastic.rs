@@ -20,11 +20,11 @@
 //! Of work that an owner makes in a queue (a Job with a minimum) as many start as fit or may stop
 //! others for it, as in Kueue (spec/quota.md 13): all of them before any fewer, whoever has to
 //! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
-//! somebody leaves for the minimum alone, and of the orders that find one the fewest; pods that are
-//! no gang (those of a plain Job without a queue, or of a PodGroup that says so) start as far as
-//! they fit, and have others stopped for all the rest. Where nothing fits, the gang waits for its
-//! smallest members that some node admits, and says what those lack: what all of its members lack
-//! need never come.
+//! somebody leaves for the minimum alone, and of the orders that find one that counts for which
+//! others pay least ([`toll`](super::toll)); pods that are no gang (those of a plain Job without a
+//! queue, or of a PodGroup that says so) start as far as they fit, and have others stopped for all
+//! the rest. Where nothing fits, the gang waits for its smallest members that some node admits, and
+//! says what those lack: what all of its members lack need never come.
 //!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
 //! all; a try is a nomination of fewer members, rolled back. The same again, with [`TRIES_KEPT`] of
@@ -193,15 +193,15 @@ impl Engine {
         best
     }
 
-    /// Of minimums that were found the one for which the fewest leave; of several such the one
+    /// Of minimums that were found the one for which others pay least; of several such the one
     /// beside which the most members would find places then, the first of equals.
     fn beside_most(&mut self, search: &mut Search<'_>, found: Vec<(u32, Entry)>) -> Option<Entry> {
-        let fewest = found.iter().map(|(_, entry)| entry.verdict.victims()).min()?;
+        let least = found.iter().map(|(_, entry)| self.toll_of(&entry.verdict)).min()?;
         let mut tried: Vec<Vec<WorkloadIdx>> = Vec::new();
         let mut best: Option<(u32, Entry, Option<Entry>)> = None;
         for (total, entry) in found {
             let gone = gone_for(search.premise, &entry);
-            if entry.verdict.victims() > fewest || tried.contains(&gone) {
+            if self.toll_of(&entry.verdict) > least || tried.contains(&gone) {
                 continue;
             }
             let most = match gone.is_empty() {
@@ -293,7 +293,7 @@ impl Engine {
     }
 
     /// The nomination with the most members, at least `least`, that `fits` accepts; of several the
-    /// one for which the fewest leave, the first of equals.
+    /// one for which others pay least, the first of equals.
     fn most_members(
         &mut self,
         search: &mut Search<'_>,
@@ -302,9 +302,9 @@ impl Engine {
     ) -> Option<(u32, Entry)> {
         let mut best: Option<(u32, Entry)> = None;
         for (total, entry) in self.members_by_order(search, range, fits) {
-            let leave = entry.verdict.victims();
+            let toll = self.toll_of(&entry.verdict);
             let beats = |(found, best): &(u32, Entry)| {
-                (total, Reverse(leave)) > (*found, Reverse(best.verdict.victims()))
+                (total, Reverse(toll)) > (*found, Reverse(self.toll_of(&best.verdict)))
             };
             if best.as_ref().is_none_or(beats) {
                 best = Some((total, entry));

@@ -35,8 +35,8 @@ use capstan_topology::{DomainIdx, NodeIdx};
 
 use crate::cycle::Round;
 use crate::cycle::left_out::members_of;
-use crate::cycle::of_roles::ROOM_TRIES_MAX;
 use crate::cycle::promised::{asks_with, peers};
+use crate::cycle::toll::Toll;
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Places;
@@ -110,9 +110,9 @@ impl Engine {
         Ok(true)
     }
 
-    /// Of as many members as a gang lacks, those for which the fewest leave: all, or of shapes in
-    /// the orders in which they are tried, whole or cut once; else whichever others of them could
-    /// go if all had left who may be stopped.
+    /// Of as many members as a gang lacks, those for which others pay least: all, or others of
+    /// their roles; or of shapes in the orders in which they are tried, whole or cut once; else
+    /// whichever others of them could go if all had left who may be stopped.
     fn room_for_missing(
         &mut self,
         workload: WorkloadIdx,
@@ -125,13 +125,13 @@ impl Engine {
         }
         if all == missing {
             let first = self.room_for(workload, &groups.concat(), true);
-            let others = (missing as u32, ROOM_TRIES_MAX, true);
-            return first.or_else(|late| {
-                let found = self.with_others_of_roles(workload, others, |engine, members| {
-                    engine.room_for(workload, members, true).ok()
-                });
-                found.ok_or(late)
+            let paid = first.as_ref().ok().map(|found| self.toll(&found.victims));
+            let wanted = (missing as u32, paid);
+            let less = self.cheapest_of_others(workload, wanted, |engine, members| {
+                let found = engine.room_for(workload, members, true).ok()?;
+                Some((engine.toll(&found.victims), found))
             });
+            return less.map_or(first, Ok);
         }
         let shapes: Vec<ShapeIdx> =
             groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
@@ -139,19 +139,19 @@ impl Engine {
             order.into_iter().flat_map(|at| &groups[at]).copied().take(missing).collect()
         };
         let choices = self.orders(&shapes).into_iter().map(in_order).collect();
-        self.fewest_leave(workload, choices).or_else(|late| {
+        self.least_paid(workload, choices).or_else(|late| {
             if self.stops_others_in(workload).is_none() {
                 return Err(late);
             }
             let others = self.ways_once_left(workload, groups, (missing, None));
             let choices = others.iter().map(|counts| members_of(groups, counts)).collect();
-            self.fewest_leave(workload, choices).map_err(|why| late.or(why))
+            self.least_paid(workload, choices).map_err(|why| late.or(why))
         })
     }
 
-    /// Of choices of members that a gang lacks the first for which the fewest leave.
-    fn fewest_leave(&mut self, workload: WorkloadIdx, choices: Vec<Vec<PodIdx>>) -> Room {
-        let (mut best, mut late): (Option<Joining>, _) = (None, None);
+    /// Of choices of members that a gang lacks the first for which others pay least.
+    fn least_paid(&mut self, workload: WorkloadIdx, choices: Vec<Vec<PodIdx>>) -> Room {
+        let (mut best, mut late): (Option<(Toll, Joining)>, _) = (None, None);
         for members in choices {
             let found = match self.room_for(workload, &members, true) {
                 Ok(found) => found,
@@ -160,11 +160,12 @@ impl Engine {
                     continue;
                 }
             };
-            if best.as_ref().is_none_or(|best| found.victims.len() < best.victims.len()) {
-                best = Some(found);
+            let toll = self.toll(&found.victims);
+            if best.as_ref().is_none_or(|(least, _)| toll < *least) {
+                best = Some((toll, found));
             }
         }
-        best.ok_or(late)
+        best.map(|(_, found)| found).ok_or(late)
     }
 
     /// Of members that are work of their own the most of one shape for which others may be stopped:

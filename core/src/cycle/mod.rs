@@ -51,6 +51,7 @@ mod preemptions;
 mod promised;
 mod retried;
 mod settle;
+mod toll;
 mod tournament;
 
 pub(crate) use backfill::{Kept, Late, place_in};

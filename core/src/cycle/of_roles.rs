@@ -5,9 +5,9 @@
 //! less, or may run where room is.
 //!
 //! Wanted: a gang begins with those who stand first wherever they find places; else with others of
-//! its roles for whom nobody leaves; else with those for whom the fewest leave. Who is chosen is
-//! decided at each nomination anew and told with the [`Entry`]; while others leave for it, it is
-//! who has places in its claim.
+//! its roles for whom nobody leaves; else with those for whom others pay least
+//! ([`toll`](super::toll)). Who is chosen is decided at each nomination anew and told with the
+//! [`Entry`]; while others leave for it, it is who has places in its claim.
 //!
 //! Phases: the members by role and shape are filled one after the other, each as far as it goes
 //! beside those before it and as its role and the others need, in the orders of
@@ -28,6 +28,7 @@
 use std::collections::BTreeSet;
 
 use crate::cycle::elastic::{COMBINATIONS_WIDE, TRIES_MAX};
+use crate::cycle::toll::Toll;
 use crate::cycle::{Entry, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::SearchBound;
@@ -115,7 +116,7 @@ impl Engine {
         let Search { best, room, .. } = search;
         whole.room |= room;
         match best {
-            Some(best) if best.verdict == Verdict::Fit || leaves_fewer(&best, &whole) => best,
+            Some(best) if best.verdict == Verdict::Fit || self.costs_less(&best, &whole) => best,
             _ => {
                 if ended {
                     let bound = SearchBound::Choices(TRIES_MAX);
@@ -141,28 +142,53 @@ impl Engine {
         }
     }
 
-    /// What is found for others of its roles than those who stand first, of so many that a gang
-    /// which runs lacks: for the first such choice for which something is. Who they are is kept
-    /// then, if that is wanted.
-    pub(super) fn with_others_of_roles<T>(
+    /// Whether others of its roles than those who stand first, of so many that a gang which runs
+    /// lacks, may `join`: the first such choice. Who they are is kept then, if that is wanted.
+    pub(super) fn others_join(
         &mut self,
         workload: WorkloadIdx,
-        (missing, tries, keep): (u32, u32, bool),
-        mut look: impl FnMut(&mut Engine, &[PodIdx]) -> Option<T>,
+        (missing, keep): (u32, bool),
+        mut join: impl FnMut(&mut Engine, &[PodIdx]) -> bool,
+    ) -> bool {
+        let Some(choices) = self.choices_to_join(workload, missing) else { return false };
+        let (looked_at, _) = choices.first(TRIES_MAX as usize);
+        for counts in looked_at {
+            let before = self.state.begin_without(workload, &choices.others(&counts));
+            let joins = join(self, &choices.members(&counts));
+            if !joins || !keep {
+                self.state.begin_without(workload, &before);
+            }
+            if joins {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What is found for others of its roles than those who stand first, of so many that a gang
+    /// which runs lacks: that for which others pay least, and less than for those who stand first,
+    /// if anything was found for them. Who they are is kept.
+    pub(super) fn cheapest_of_others<T>(
+        &mut self,
+        workload: WorkloadIdx,
+        (missing, mut least): (u32, Option<Toll>),
+        mut look: impl FnMut(&mut Engine, &[PodIdx]) -> Option<(Toll, T)>,
     ) -> Option<T> {
         let choices = self.choices_to_join(workload, missing)?;
-        let (looked_at, _) = choices.first(tries as usize);
+        let (looked_at, _) = choices.first(ROOM_TRIES_MAX as usize);
+        let mut best = None;
         for counts in looked_at {
             let before = self.state.begin_without(workload, &choices.others(&counts));
             let found = look(self, &choices.members(&counts));
-            if found.is_none() || !keep {
-                self.state.begin_without(workload, &before);
-            }
-            if found.is_some() {
-                return found;
+            self.state.begin_without(workload, &before);
+            let less = |(toll, _): &(Toll, T)| least.is_none_or(|least| *toll < least);
+            if let Some((toll, found)) = found.filter(less) {
+                (least, best) = (Some(toll), Some((found, counts)));
             }
         }
-        None
+        let (found, counts) = best?;
+        self.state.begin_without(workload, &choices.others(&counts));
+        Some(found)
     }
 
     /// Who else may make up what a gang that runs lacks, if it lacks exactly so many.
@@ -180,15 +206,6 @@ impl Engine {
     pub(super) fn choices_ended(&self, workload: WorkloadIdx, missing: u32) -> Option<SearchBound> {
         let (looked_at, all) = self.choices_to_join(workload, missing)?.first(TRIES_MAX as usize);
         (!all).then_some(SearchBound::Choices(looked_at.len() as u32))
-    }
-}
-
-/// Whether fewer leave for one than for another, for which nobody may do.
-fn leaves_fewer(one: &Entry, other: &Entry) -> bool {
-    match (&one.verdict, &other.verdict) {
-        (Verdict::Preempt(one), Verdict::Preempt(other)) => one.len() < other.len(),
-        (Verdict::Preempt(_), _) => true,
-        _ => false,
     }
 }
 
@@ -286,8 +303,8 @@ impl Search<'_> {
         let entry = self.attempt(engine, counts);
         let better = match (&entry.verdict, &self.best) {
             (Verdict::Fit, _) => true,
-            (_, Some(best)) => leaves_fewer(&entry, best),
-            (_, None) => leaves_fewer(&entry, self.whole),
+            (_, Some(best)) => engine.costs_less(&entry, best),
+            (_, None) => engine.costs_less(&entry, self.whole),
         };
         if better {
             self.best = Some(entry);

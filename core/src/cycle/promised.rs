@@ -310,11 +310,9 @@ impl Engine {
                 return true;
             }
             // But others of their roles may be there, who stand behind them.
-            let others = (missing, elastic::TRIES_MAX, keep);
-            let joins = |engine: &mut Engine, members: &[PodIdx]| {
-                engine.place_members(workload, members, keep).then_some(())
-            };
-            return self.with_others_of_roles(workload, others, joins).is_some();
+            return self.others_join(workload, (missing, keep), |engine, members| {
+                engine.place_members(workload, members, keep)
+            });
         }
         let mut tries = elastic::TRIES_MAX;
         let shapes: Vec<_> = groups.iter().map(|group| self.state.pods[group[0]].shape).collect();

@@ -1,0 +1,110 @@
+//! Which members a gang begins with, or is completed by, where others could be chosen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{BudgetFacts, Input, PodFacts, Roles, Text};
+use capstan_core::time::Time;
+use capstan_tests::facts::{TEAM, gang, in_queue, namespace, node, pod, shape, text};
+use capstan_tests::hand::{binds, bound, evicted};
+
+const NOW: Time = Time(1_000_000);
+
+/// Amounts of resources.
+type Amounts<'a> = &'a [(&'a str, i64)];
+
+/// A pod that runs: its name, node and priority, and what it asks.
+type Run<'a> = (&'a str, &'a str, i32, Amounts<'a>);
+
+/// Members of a gang that must have so many of each role, in no queue: of which role, and what
+/// they ask.
+fn crew(members: &[(&str, Amounts<'_>)], least: &[(&str, u32)]) -> Vec<PodFacts> {
+    let sum = least.iter().map(|(_, least)| least).sum();
+    let least: BTreeMap<Text, u32> =
+        least.iter().map(|(role, least)| (text(*role), *least)).collect();
+    let least = Arc::new(least);
+    let count = members.len() as u32;
+    let mut all = gang("g", count, Some(sum), &shape(&[]), &in_queue(None));
+    for (member, (role, asks)) in all.iter_mut().zip(members) {
+        let (own, least) = (Some(text(*role)), least.clone());
+        member.gang.roles = Some(Arc::new(Roles { own, least, replica: None }));
+        (member.shape, member.priority) = (shape(asks), 10);
+    }
+    all
+}
+
+/// An engine with these nodes, and pods that run there; a PodDisruptionBudget that allows nothing
+/// guards those whose names begin with `guarded`.
+fn cluster(nodes: &[(&str, Amounts<'_>)], run: &[Run<'_>]) -> Engine {
+    let (name, disturbed) = (text("b"), BTreeSet::new());
+    let budget = BudgetFacts { namespace: text(TEAM), name, allowed: 0, disturbed };
+    let mut facts = vec![namespace(), Input::Budget(Arc::new(budget))];
+    facts.extend(nodes.iter().map(|(name, has)| Input::Node(node(name, has).into())));
+    for (name, node, priority, asks) in run {
+        let mut shape = shape(asks);
+        if name.starts_with("guarded") {
+            Arc::make_mut(&mut shape).budgets = vec![text("b")];
+        }
+        let there = PodFacts { priority: *priority, ..pod(name, &shape, &in_queue(None)) };
+        facts.push(bound(&there, node));
+    }
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    engine
+}
+
+/// Who is stopped once these come.
+fn stopped(engine: &mut Engine, pods: &[PodFacts]) -> Vec<String> {
+    let output = engine.step(NOW, pods.iter().cloned().map(Input::Pod).collect());
+    engine.recount();
+    evicted(&output)
+}
+
+/// Either of two members is enough, and each has a node of its own, where somebody stands.
+#[test]
+fn a_minimum_is_of_those_for_whom_others_pay_least() {
+    let cases: [([(&str, i32); 2], &str); 5] = [
+        ([("hi", 4), ("lo", 0)], "lo"),
+        ([("lo", 0), ("hi", 4)], "lo"),
+        ([("guarded", 0), ("free", 0)], "free"),
+        ([("guarded", 0), ("free", 4)], "free"),
+        ([("one", 1), ("two", 1)], "one"),
+    ];
+    for (there, leaves) in cases {
+        let [(one, first), (two, second)] = there;
+        let run: [Run<'_>; 2] = [(one, "nx", first, &[("x", 1)]), (two, "ny", second, &[("y", 1)])];
+        for roles in [false, true] {
+            let mut engine = cluster(&[("nx", &[("x", 1)]), ("ny", &[("y", 1)])], &run);
+            let mut pods = crew(&[("a", &[("x", 1)]), ("a", &[("y", 1)])], &[("a", 1)]);
+            if !roles {
+                pods.iter_mut().for_each(|pod| pod.gang.roles = None);
+            }
+            assert_eq!(stopped(&mut engine, &pods), [leaves], "{there:?}, roles: {roles}");
+        }
+    }
+}
+
+/// The same for a gang that lost one of two workers.
+#[test]
+fn what_a_role_lacks_is_made_up_by_whom_others_pay_least_for() {
+    let cases: [(&[Run<'_>], &str); 3] = [
+        (&[("hi", "nx", 4, &[("x", 1)]), ("lo", "ny", 0, &[("y", 1)])], "lo"),
+        (&[("guarded", "nx", 0, &[("x", 1)]), ("free", "ny", 4, &[("y", 1)])], "free"),
+        (&[("one", "nx", 1, &[("x", 1)]), ("two", "ny", 1, &[("y", 1)])], "one"),
+    ];
+    for (run, leaves) in cases {
+        let nodes: [(&str, Amounts<'_>); 3] =
+            [("nx", &[("x", 1)]), ("ny", &[("y", 1)]), ("nz", &[("z", 1)])];
+        let mut engine = cluster(&nodes, run);
+        let members: [(&str, Amounts<'_>); 3] =
+            [("a", &[("z", 1)]), ("a", &[("x", 1)]), ("a", &[("y", 1)])];
+        let pods = crew(&members, &[("a", 2)]);
+        engine.step(NOW, vec![bound(&pods[0], "nz")]);
+        assert_eq!(stopped(&mut engine, &pods[1..]), [leaves], "{run:?}");
+        let output = engine.step(NOW, vec![Input::PodGone(text(leaves))]);
+        let joined = if leaves == "one" { "g-1" } else { "g-2" };
+        assert_eq!(binds(&output).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), [joined]);
+        engine.recount();
+    }
+}
