@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{BudgetFacts, Input, PodFacts, Roles, Text};
+use capstan_core::model::input::{
+    BudgetFacts, Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape,
+    Requirement, Roles, Text,
+};
+use capstan_core::plan::StepOutput;
 use capstan_core::time::Time;
-use capstan_tests::facts::{TEAM, gang, in_queue, namespace, node, pod, shape, text};
-use capstan_tests::hand::{binds, bound, evicted};
+use capstan_tests::facts::{TEAM, gang, in_queue, labels, namespace, node, pod, shape, text};
+use capstan_tests::hand::{binds, bound, evicted, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -52,6 +56,31 @@ fn cluster(nodes: &[(&str, Amounts<'_>)], run: &[Run<'_>]) -> Engine {
     let mut engine = Engine::new();
     engine.step(NOW, facts);
     engine
+}
+
+/// Members of this role want one of that role on their node.
+fn wants(pods: &mut [PodFacts], role: &str, near: &str) {
+    for pod in pods {
+        let own = pod.gang.roles.as_ref().and_then(|roles| roles.own.clone());
+        let own = own.expect("it has a role");
+        let kin = Kin { namespace: text(TEAM), labels: labels(&[("role", &own)]) };
+        let mut shape = PodShape { kin: Some(Arc::new(kin)), ..PodShape::clone(&pod.shape) };
+        if *own == *role {
+            let (operator, values) = (Operator::In, vec![text(near)]);
+            let wanted = Requirement { key: text("role"), operator, values };
+            let (namespaces, labels) = (vec![text(TEAM)], Some(vec![wanted]));
+            let peers = PeerSelector { namespaces, namespace_selector: None, labels };
+            let affinity = vec![PeerTerm { key: text("kubernetes.io/hostname"), peers }];
+            let neighbours = Neighbours { affinity, ..Neighbours::default() };
+            shape.neighbours = Some(Arc::new(neighbours));
+        }
+        pod.shape = Arc::new(shape);
+    }
+}
+
+/// Who is bound, and where.
+fn bindings(output: &StepOutput) -> Vec<String> {
+    binds(output).into_iter().map(|(pod, node)| format!("{pod} {node}")).collect()
 }
 
 /// Who is stopped once these come.
@@ -107,4 +136,69 @@ fn what_a_role_lacks_is_made_up_by_whom_others_pay_least_for() {
         assert_eq!(binds(&output).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), [joined]);
         engine.recount();
     }
+}
+
+/// A master runs on a node that it fills, and one of these others is to be near a worker, which a
+/// role lacks: the members, of whom the first runs.
+fn near_a_master(masters: &[Amounts<'_>], worker: Amounts<'_>) -> Vec<PodFacts> {
+    let mut members: Vec<(&str, Amounts<'_>)> = vec![("master", &[("x", 1)][..])];
+    members.extend(masters.iter().map(|asks| ("master", *asks)));
+    members.push(("worker", worker));
+    let mut pods = crew(&members, &[("worker", 1)]);
+    wants(&mut pods, "worker", "master");
+    pods
+}
+
+/// No minimum counts the other master: it joins all the same, because the worker finds no place
+/// without.
+#[test]
+fn whom_a_role_wants_near_joins_with_what_it_lacks() {
+    let nodes: [(&str, Amounts<'_>); 2] = [("n0", &[("x", 1)]), ("n1", &[("x", 2)])];
+    let mut engine = cluster(&nodes, &[]);
+    let pods = near_a_master(&[&[("x", 1)]], &[("x", 1)]);
+    engine.step(NOW, vec![bound(&pods[0], "n0")]);
+    let output = engine.step(NOW, pods[1..].iter().cloned().map(Input::Pod).collect());
+    engine.recount();
+    assert_eq!(bindings(&output), ["g-1 n1", "g-2 n1"]);
+}
+
+/// The same where somebody has to leave for them: both have places in what that leaves, whatever is
+/// told of them meanwhile.
+#[test]
+fn others_leave_for_whom_a_role_wants_near_and_what_it_lacks() {
+    let nodes: [(&str, Amounts<'_>); 2] = [("n0", &[("x", 1)]), ("n1", &[("x", 2)])];
+    let mut engine = cluster(&nodes, &[("low", "n1", 0, &[("x", 1)])]);
+    let pods = near_a_master(&[&[("x", 1)]], &[("x", 1)]);
+    engine.step(NOW, vec![bound(&pods[0], "n0")]);
+    assert_eq!(stopped(&mut engine, &pods[1..]), ["low"]);
+    let rival = pod("rival", &shape(&[("x", 1)]), &in_queue(None));
+    let output = engine.step(NOW, vec![Input::Pod(pods[1].clone()), Input::Pod(rival)]);
+    assert_eq!((bindings(&output), evicted(&output)), (vec![], vec![]));
+    engine.recount();
+    let output = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert_eq!(bindings(&output), ["g-1 n1", "g-2 n1"]);
+    engine.recount();
+}
+
+/// Any of seven masters could be near the worker, and so could any of them together: no node holds
+/// the worker beside one of them.
+#[test]
+fn where_more_of_those_who_help_wait_than_are_tried_the_reason_says_so() {
+    let nodes: [(&str, Amounts<'_>); 2] = [("n0", &[("x", 1)]), ("n1", &[("x", 40), ("y", 8)])];
+    let mut engine = cluster(&nodes, &[]);
+    let masters: [Amounts<'_>; 7] = [
+        &[("x", 34)],
+        &[("x", 35)],
+        &[("x", 36)],
+        &[("x", 37)],
+        &[("x", 38)],
+        &[("x", 39)],
+        &[("x", 40)],
+    ];
+    let pods = near_a_master(&masters, &[("x", 7), ("y", 1)]);
+    engine.step(NOW, vec![bound(&pods[0], "n0")]);
+    engine.step(NOW, pods[1..].iter().cloned().map(Input::Pod).collect());
+    let why = view(&engine, "g").reason.map(|why| why.to_string()).unwrap_or_default();
+    assert!(why.contains("The search ended after 65 choices of members"), "{why}");
+    engine.recount();
 }

@@ -452,6 +452,8 @@ impl Engine {
             self.state.add_claim(workload, claim.assignment, claim.places, Vec::new());
             return;
         }
+        // What it kept is free for others, and others of it may join.
+        self.state.derive_roles(workload);
         self.mark(workload);
         self.refile(workload, now);
         self.claim_is_free();

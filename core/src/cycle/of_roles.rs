@@ -17,12 +17,12 @@
 //! they spread, and whom no minimum counts.
 //!
 //! So a gang that lost members of a role is completed, too, by others of the role than those who
-//! stand first, though with no more than it lacks: all choices are looked at as things are, else
-//! some as if others left.
+//! stand first, and where that is what others of them want near, with more than it lacks: choices
+//! of both kinds are looked at as things are, else some as if others left.
 //!
 //! Cost: nothing for gangs that fit, or of whose roles all look the same; for others at most
 //! [`TRIES_MAX`] nominations, rolled back, [`TRIES_HELPED`] more where members help others, and
-//! what the search says then; for members that join at most as many tries of places, and
+//! what the search says then; for members that join at most as many tries of places, and twice
 //! [`ROOM_TRIES_MAX`] searches for whom to stop. Nothing survives a restart, nothing needs to.
 
 use std::collections::BTreeSet;
@@ -46,15 +46,28 @@ const STEPS_MAX: u32 = 16 * TRIES_MAX;
 /// Tries kept for choices with more members than must begin: a few are often enough to help.
 const TRIES_HELPED: u32 = 64;
 
-/// Choices of members that join for which it is looked whether others may leave.
+/// Choices of members that join for which it is looked whether others may leave, and as many with
+/// those who help others.
 pub(super) const ROOM_TRIES_MAX: u32 = 16;
+
+/// Which slots help others, and how many members must begin, while more may.
+type Helped = (Vec<bool>, u32);
+
+/// Who else may make up what a gang that runs lacks.
+struct Joiners {
+    choices: Choices,
+    /// The choices, one after the other: how many of each slot.
+    counts: Vec<Vec<u32>>,
+    /// Those are all that there are.
+    all: bool,
+}
 
 /// One gang that does not begin with those who stand first.
 struct Search<'a> {
     whole: &'a Entry,
     choices: Choices,
-    /// Which slots help others, and how many members must begin, while more may.
-    helped: Option<(Vec<bool>, u32)>,
+    /// Some begin for the sake of others.
+    helped: Option<Helped>,
     topology: TopologyAsk,
     premise: Premise<'a>,
     /// Tries left.
@@ -150,9 +163,9 @@ impl Engine {
         (missing, keep): (u32, bool),
         mut join: impl FnMut(&mut Engine, &[PodIdx]) -> bool,
     ) -> bool {
-        let Some(choices) = self.choices_to_join(workload, missing) else { return false };
-        let (looked_at, _) = choices.first(TRIES_MAX as usize);
-        for counts in looked_at {
+        let joiners = self.choices_to_join(workload, missing, TRIES_MAX);
+        let Some(Joiners { choices, counts, .. }) = joiners else { return false };
+        for counts in counts {
             let before = self.state.begin_without(workload, &choices.others(&counts));
             let joins = join(self, &choices.members(&counts));
             if !joins || !keep {
@@ -174,8 +187,8 @@ impl Engine {
         (missing, mut least): (u32, Option<Toll>),
         mut look: impl FnMut(&mut Engine, &[PodIdx]) -> Option<(Toll, T)>,
     ) -> Option<T> {
-        let choices = self.choices_to_join(workload, missing)?;
-        let (looked_at, _) = choices.first(ROOM_TRIES_MAX as usize);
+        let joiners = self.choices_to_join(workload, missing, ROOM_TRIES_MAX)?;
+        let Joiners { choices, counts: looked_at, .. } = joiners;
         let mut best = None;
         for counts in looked_at {
             let before = self.state.begin_without(workload, &choices.others(&counts));
@@ -191,21 +204,46 @@ impl Engine {
         Some(found)
     }
 
-    /// Who else may make up what a gang that runs lacks, if it lacks exactly so many.
-    fn choices_to_join(&self, workload: WorkloadIdx, missing: u32) -> Option<Choices> {
-        let choices = self.state.choices(workload).filter(|choices| choices.all == missing)?;
+    /// Who else may make up what a gang that runs lacks, if it lacks exactly so many: so many
+    /// choices at most, then some with more members, of whom others may find places near.
+    fn choices_to_join(
+        &mut self,
+        workload: WorkloadIdx,
+        missing: u32,
+        tries: u32,
+    ) -> Option<Joiners> {
+        let mut choices = self.state.choices(workload).filter(|choices| choices.all == missing)?;
         let keeps = self.state.workloads[workload].keeps();
         let mut members = choices.slots.iter().flat_map(|slot| &slot.members);
         // Those that an owner has still to make have places of their own.
-        let all_made = keeps || !members.any(|pod| self.state.pods[*pod].kept());
-        all_made.then_some(choices)
+        if !keeps && members.any(|pod| self.state.pods[*pod].kept()) {
+            return None;
+        }
+        let (mut counts, mut all) = choices.first(tries as usize, None);
+        let shapes: Vec<ShapeIdx> = choices.slots.iter().map(|slot| slot.shape).collect();
+        let helped = (self.helpers(&shapes), missing);
+        let most = choices.most_with(&helped.0);
+        let mut left = tries.min(TRIES_HELPED) as usize;
+        while choices.all < most && left > 0 {
+            choices.all += 1;
+            let (more, whole) = choices.first(left, Some(&helped));
+            left -= more.len();
+            all &= whole;
+            counts.extend(more);
+        }
+        all &= choices.all >= most;
+        Some(Joiners { choices, counts, all })
     }
 
-    /// After how many choices of others of its roles, of so many that a gang which runs lacks, it
-    /// is not looked for any more; `None`: all are looked at.
-    pub(super) fn choices_ended(&self, workload: WorkloadIdx, missing: u32) -> Option<SearchBound> {
-        let (looked_at, all) = self.choices_to_join(workload, missing)?.first(TRIES_MAX as usize);
-        (!all).then_some(SearchBound::Choices(looked_at.len() as u32))
+    /// After how many choices of others of its roles than those who stand first a gang which runs
+    /// is not looked at any more for so many that it lacks; `None`: all are looked at.
+    pub(super) fn choices_ended(
+        &mut self,
+        workload: WorkloadIdx,
+        missing: u32,
+    ) -> Option<SearchBound> {
+        let joiners = self.choices_to_join(workload, missing, TRIES_MAX)?;
+        (!joiners.all).then_some(SearchBound::Choices(joiners.counts.len() as u32))
     }
 }
 
@@ -248,7 +286,7 @@ impl Search<'_> {
         }
         let rest: Vec<usize> = (at + 1..counts.len()).collect();
         let (low, high) = self.choices.range(counts, at, &rest);
-        let high = high.min(self.most_of(at, counts));
+        let high = high.min(most_beside(self.helped.as_ref(), at, counts));
         for count in (low..=high).rev() {
             counts[at] = count;
             if self.ended() {
@@ -265,13 +303,8 @@ impl Search<'_> {
     /// Looks at choices with more members than must begin, one more of those who help others each
     /// time, until one fits; whether there may be some that were not looked at.
     fn look_at_helped(&mut self, engine: &mut Engine, helpers: Vec<bool>) -> bool {
-        let (mut own, mut more, least) = (0, 0, self.choices.all);
-        for (slot, helps) in self.choices.slots.iter().zip(&helpers) {
-            let members = if *helps { &mut more } else { &mut own };
-            *members += slot.members.len() as u32;
-        }
-        let most = least.min(own).saturating_add(more);
-        self.helped = Some((helpers, least));
+        let most = self.choices.most_with(&helpers);
+        self.helped = Some((helpers, self.choices.all));
         (self.tries, self.steps) = (self.tries.max(TRIES_HELPED), STEPS_MAX);
         while self.choices.all < most && !self.ended() {
             self.choices.all += 1;
@@ -281,17 +314,6 @@ impl Search<'_> {
             }
         }
         self.ended()
-    }
-
-    /// The most of a slot beside so many of those before it: of those who help nobody no more begin
-    /// than must.
-    fn most_of(&self, at: usize, counts: &[u32]) -> u32 {
-        let Some((helpers, least)) = self.helped.as_ref().filter(|(helpers, _)| !helpers[at])
-        else {
-            return u32::MAX;
-        };
-        let before = counts[..at].iter().zip(helpers).filter(|(_, helps)| !**helps);
-        least.saturating_sub(before.map(|(count, _)| count).sum())
     }
 
     /// Looks at a choice, unless it was; whether it fits.
@@ -337,7 +359,27 @@ impl Search<'_> {
     }
 }
 
+/// The most of a slot beside so many of those before it: of those who help nobody no more begin
+/// than must.
+fn most_beside(helped: Option<&Helped>, at: usize, counts: &[u32]) -> u32 {
+    let Some((helpers, least)) = helped.filter(|(helpers, _)| !helpers[at]) else {
+        return u32::MAX;
+    };
+    let before = counts[..at].iter().zip(helpers).filter(|(_, helps)| !**helps);
+    least.saturating_sub(before.map(|(count, _)| count).sum())
+}
+
 impl Choices {
+    /// How many may begin where these slots help others, of whom no more begin than must.
+    fn most_with(&self, helpers: &[bool]) -> u32 {
+        let (mut own, mut more) = (0, 0);
+        for (slot, helps) in self.slots.iter().zip(helpers) {
+            let members = if *helps { &mut more } else { &mut own };
+            *members += slot.members.len() as u32;
+        }
+        self.all.min(own).saturating_add(more)
+    }
+
     /// The fewest and the most of a slot, beside so many of those before it, that leave enough of
     /// `rest` to each role.
     fn range(&self, counts: &[u32], at: usize, rest: &[usize]) -> (u32, u32) {
@@ -372,7 +414,7 @@ impl Choices {
 
     /// So many choices at most, those who stand first most; of those that look alike the first. And
     /// whether those are all that there are.
-    fn first(&self, most: usize) -> (Vec<Vec<u32>>, bool) {
+    fn first(&self, most: usize, helped: Option<&Helped>) -> (Vec<Vec<u32>>, bool) {
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         let mut steps = STEPS_MAX;
         let mut open: Vec<Vec<u32>> = vec![Vec::new()];
@@ -391,6 +433,7 @@ impl Choices {
             }
             let rest: Vec<usize> = (at + 1..self.slots.len()).collect();
             let (low, high) = self.range(&begun, at, &rest);
+            let high = high.min(most_beside(helped, at, &begun));
             // The last one is taken up first.
             open.extend((low..=high).map(|count| [&begun[..], &[count]].concat()));
         }

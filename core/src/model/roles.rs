@@ -79,26 +79,37 @@ impl ClusterState {
             }
             return;
         };
-        let Beginning { least, mut lacks, mut others, free } = self.beginning(workload, &roles);
+        let begins = self.beginning(workload, &roles);
+        let first = self.first_of(&begins);
         let mut planned = self.planned(workload);
-        if self.workloads[workload].assignment.is_some() {
+        // Room may be made for others than a gang that runs lacks by now.
+        if self.workloads[workload].assignment.is_some() && !first.is_subset(&planned) {
             planned.clear();
         }
-        let mut later = BTreeSet::new();
-        for pod in free {
-            let role = self.pods[pod].role().and_then(|role| lacks.get_mut(role));
+        // Whom others want near begins with them, though it is more than must begin.
+        let waits = |pod: &PodIdx| !first.contains(pod) && !planned.contains(pod);
+        let mut later: BTreeSet<PodIdx> = begins.free.iter().copied().filter(waits).collect();
+        let off: Vec<PodIdx> = later.iter().copied().collect();
+        later.extend(self.beyond_claims(workload, &off));
+        self.workloads[workload].min_member = begins.least;
+        self.put_off(workload, &later);
+    }
+
+    /// Who begins of those who may: as many of each role as that lacks, then as many of all as lack
+    /// beside those.
+    fn first_of(&self, begins: &Beginning) -> BTreeSet<PodIdx> {
+        let (mut lacks, mut others) = (begins.lacks.clone(), begins.others);
+        let mut first = BTreeSet::new();
+        for pod in &begins.free {
+            let role = self.pods[*pod].role().and_then(|role| lacks.get_mut(role));
             match role.filter(|lacks| **lacks > 0) {
                 Some(lacks) => *lacks -= 1,
                 None if others > 0 => others -= 1,
-                // Whom others want near begins with them, though it is more than must begin.
-                None if planned.contains(&pod) => {}
-                None => drop(later.insert(pod)),
+                None => continue,
             }
+            first.insert(*pod);
         }
-        let off: Vec<PodIdx> = later.iter().copied().collect();
-        later.extend(self.beyond_claims(workload, &off));
-        self.workloads[workload].min_member = least;
-        self.put_off(workload, &later);
+        first
     }
 
     /// Of whom a gang begins, and with how many; of members that wait for victims those first whose
