@@ -6,11 +6,13 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     BudgetFacts, Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape,
-    Requirement, Roles, Text,
+    Replica, Requirement, Roles, Text,
 };
 use capstan_core::plan::StepOutput;
 use capstan_core::time::Time;
-use capstan_tests::facts::{TEAM, gang, in_queue, labels, namespace, node, pod, shape, text};
+use capstan_tests::facts::{
+    TEAM, amounts, gang, in_queue, labels, namespace, node, pod, shape, text,
+};
 use capstan_tests::hand::{binds, bound, evicted, view};
 
 const NOW: Time = Time(1_000_000);
@@ -201,4 +203,52 @@ fn where_more_of_those_who_help_wait_than_are_tried_the_reason_says_so() {
     let why = view(&engine, "g").reason.map(|why| why.to_string()).unwrap_or_default();
     assert!(why.contains("The search ended after 65 choices of members"), "{why}");
     engine.recount();
+}
+
+/// A head, which wants a worker near that is in no replica, that worker, and others in two replicas
+/// of two whose members were made in turns.
+fn head_and_replicas(least: &[(&str, u32)]) -> Vec<PodFacts> {
+    let alone: [(&str, Amounts<'_>); 2] = [("head", &[("x", 1)]), ("worker", &[("x", 2)])];
+    let of_two: [(&str, Amounts<'_>); 4] = [("tpu", &[("y", 1)]); 4];
+    let mut pods = crew(&[&alone[..], &of_two[..]].concat(), least);
+    for (pod, name) in pods[2..].iter_mut().zip(["a", "b", "a", "b"]) {
+        let roles = pod.gang.roles.as_mut().expect("it has a role");
+        Arc::make_mut(roles).replica = Some(Replica { name: Some(text(name)), size: 2 });
+    }
+    wants(&mut pods, "head", "worker");
+    pods
+}
+
+/// Others begin and wait as they would without the head's wish, replica by replica.
+#[test]
+fn whom_a_head_wants_near_begins_with_it_beside_replicas() {
+    let head = &[("head", 1)][..];
+    let both = &[("head", 1), ("tpu", 2)][..];
+    let cases: [(&[(&str, u32)], i64, &[&str]); 4] = [
+        (head, 1, &["g-0 n0", "g-1 n0"]),
+        (head, 4, &["g-0 n0", "g-1 n0"]),
+        (both, 3, &["g-0 n0", "g-1 n0", "g-2 n0", "g-4 n0"]),
+        (both, 1, &[]),
+    ];
+    for (least, tpus, begins) in cases {
+        let mut engine = cluster(&[("n0", &[("x", 3), ("y", tpus)])], &[]);
+        let pods = head_and_replicas(least);
+        let output = engine.step(NOW, pods.into_iter().map(Input::Pod).collect());
+        engine.recount();
+        assert_eq!(bindings(&output), begins, "{least:?} and room for {tpus}");
+    }
+}
+
+/// Which of the workers begins that the head may have near is a choice, too.
+#[test]
+fn another_begins_beside_replicas_where_the_first_finds_no_place() {
+    let mut engine = cluster(&[("n0", &[("x", 3), ("y", 2)])], &[]);
+    let least = [("head", 1), ("tpu", 2), ("worker", 1)];
+    let mut pods = head_and_replicas(&least);
+    let mut large = PodFacts { uid: text("g-00"), name: text("g-00"), ..pods[1].clone() };
+    Arc::make_mut(&mut large.shape).requests = amounts(&[("x", 9)]);
+    pods.insert(0, large);
+    let output = engine.step(NOW, pods.into_iter().map(Input::Pod).collect());
+    engine.recount();
+    assert_eq!(bindings(&output), ["g-0 n0", "g-1 n0", "g-2 n0", "g-4 n0"]);
 }

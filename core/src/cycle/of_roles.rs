@@ -381,16 +381,25 @@ impl Choices {
     }
 
     /// The fewest and the most of a slot, beside so many of those before it, that leave enough of
-    /// `rest` to each role.
+    /// `rest` to each role, and to those who begin in any case.
     fn range(&self, counts: &[u32], at: usize, rest: &[usize]) -> (u32, u32) {
         let has = |at: &usize| self.slots[*at].members.len() as u32;
+        if self.slots[at].fixed {
+            return (has(&at), has(&at));
+        }
+        let fixed = |role: Option<usize>| -> u32 {
+            let of_role = |at: &&usize| self.slots[**at].fixed && self.slots[**at].role == role;
+            rest.iter().filter(of_role).map(has).sum()
+        };
         let of = |role: usize| {
             let slots = self.slots.iter().zip(counts).filter(move |(it, _)| it.role == Some(role));
             self.least[role].saturating_sub(slots.map(|(_, count)| count).sum())
         };
         let left = self.all.saturating_sub(counts.iter().sum());
         let own = self.slots[at].role;
-        let others = (0..self.least.len()).filter(|role| Some(*role) != own).map(of).sum();
+        let others = (0..self.least.len()).filter(|role| Some(*role) != own);
+        let others: u32 = others.map(|role| of(role).max(fixed(Some(role)))).sum();
+        let others = others + fixed(own) + own.map_or(0, |_| fixed(None));
         let same = rest.iter().filter(|at| self.slots[**at].role == own).map(has).sum();
         let most = has(&at).min(left.saturating_sub(others));
         let needed = own.map_or(0, of).saturating_sub(same);
@@ -449,6 +458,7 @@ impl Choices {
     /// Who does not begin, of those who could.
     fn others(&self, counts: &[u32]) -> BTreeSet<PodIdx> {
         let slots = self.slots.iter().zip(counts);
-        slots.flat_map(|(slot, count)| slot.members[*count as usize..].iter().copied()).collect()
+        let others = slots.flat_map(|(slot, count)| &slot.members[*count as usize..]);
+        others.chain(&self.off).copied().collect()
     }
 }

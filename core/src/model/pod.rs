@@ -159,6 +159,11 @@ impl Pod {
         self.gang.roles.as_ref()?.own.as_ref()
     }
 
+    /// Whether it is of use only together with others of its role.
+    pub fn in_replica(&self) -> bool {
+        self.gang.roles.as_ref().is_some_and(|roles| roles.replica.is_some())
+    }
+
     /// How it is on its node.
     pub fn tenancy(&self) -> Tenancy {
         match (self.nominated, self.terminating) {

@@ -9,7 +9,8 @@
 //! ([`replicas`](super::replicas)). None of them can be left out, so whatever is chosen among them
 //! breaks no role. Where members of a role look different, and those that stand first find no
 //! places, others of them may begin in their stead, or beside them those whom they want near
-//! ([`Choices`], searched by `cycle::of_roles`).
+//! ([`Choices`], searched by `cycle::of_roles`): not members of replicas, which are whole or not
+//! there at all.
 //! Who does not begin is an extra member, as any that comes late. A gang that lost members of a
 //! role which is below its own minimum by that is below its minimum whatever else of it runs: what
 //! runs and what its roles lack must run together. Members that are being deleted are lost already:
@@ -47,18 +48,23 @@ pub(crate) struct Choices {
     pub least: Vec<u32>,
     /// How many begin.
     pub all: u32,
+    /// Members of replicas that do not begin, whoever of the others does.
+    pub off: BTreeSet<PodIdx>,
 }
 
-/// Minimums of roles, and how many members are of which role and shape.
-pub(crate) type RoleKinds = (Arc<BTreeMap<Text, u32>>, BTreeMap<(Option<Text>, ShapeIdx), u32>);
+/// Minimums of roles, and how many members are of which role and shape, in replicas or not.
+pub(crate) type RoleKinds =
+    (Arc<BTreeMap<Text, u32>>, BTreeMap<(Option<Text>, ShapeIdx, bool), u32>);
 
-/// Members of one role that look alike.
+/// Members of one role that look alike, and are in replicas or not.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Number of the role in [`Choices::least`]; `None`: of none that must be there.
     pub role: Option<usize>,
     /// Shape.
     pub shape: ShapeIdx,
+    /// They are in replicas, and all of them begin, whoever of the others does.
+    pub fixed: bool,
     /// Members, in the order in which they are taken.
     pub members: Vec<PodIdx>,
 }
@@ -144,18 +150,21 @@ impl ClusterState {
     }
 
     /// With whom else a gang with roles may begin than with those who stand first: where members
-    /// look different of which not all begin, and are in no replica.
+    /// look different of which not all begin, and some of these are in no replica.
     pub(crate) fn choices(&self, workload: WorkloadIdx) -> Option<Choices> {
         let roles = self.roles_of(workload)?;
         let begins = self.beginning(workload, &roles);
         let lacking = begins.lacks.values().fold(0_u32, |sum, lacks| sum.saturating_add(*lacks));
         let all = lacking.saturating_add(begins.others);
-        let pods = || begins.free.iter().map(|pod| &self.pods[*pod]);
-        let shape = pods().next()?.shape;
-        let replicas =
-            || pods().any(|pod| pod.gang.roles.as_ref().is_some_and(|of| of.replica.is_some()));
-        let alike = pods().all(|pod| pod.shape == shape);
-        if begins.free.len() <= all as usize || alike || replicas() {
+        let mut pods = begins.free.iter().map(|pod| &self.pods[*pod]);
+        let shape = pods.next()?.shape;
+        let alike = pods.all(|pod| pod.shape == shape);
+        if begins.free.len() <= all as usize || alike {
+            return None;
+        }
+        let first = self.first_of(&begins);
+        let moves = |pod: &PodIdx| !first.contains(pod) && !self.pods[*pod].in_replica();
+        if !begins.free.iter().any(moves) {
             return None;
         }
         // Who uses a claim of too many is chosen by that.
@@ -163,27 +172,32 @@ impl ClusterState {
             return None;
         }
         let lacks: Vec<(Text, u32)> = begins.lacks.into_iter().collect();
-        let mut slots: Vec<Slot> = Vec::new();
+        let (mut slots, mut off): (Vec<Slot>, BTreeSet<PodIdx>) = (Vec::new(), BTreeSet::new());
         for member in begins.free {
-            let pod = &self.pods[member];
+            let (pod, fixed) = (&self.pods[member], self.pods[member].in_replica());
+            if fixed && !first.contains(&member) {
+                off.insert(member);
+                continue;
+            }
             let role = pod.role().and_then(|role| lacks.iter().position(|(of, _)| of == role));
-            let found = slots.iter_mut().find(|slot| (slot.role, slot.shape) == (role, pod.shape));
-            match found {
+            let key = (role, pod.shape, fixed);
+            match slots.iter_mut().find(|slot| (slot.role, slot.shape, slot.fixed) == key) {
                 Some(slot) => slot.members.push(member),
-                None => slots.push(Slot { role, shape: pod.shape, members: vec![member] }),
+                None => slots.push(Slot { role, shape: pod.shape, fixed, members: vec![member] }),
             }
         }
-        Some(Choices { slots, least: lacks.into_iter().map(|(_, least)| least).collect(), all })
+        let least = lacks.into_iter().map(|(_, least)| least).collect();
+        Some(Choices { slots, least, all, off })
     }
 
     /// What a gang that has minimums of roles may begin with. Two of which the same members stand
     /// first may differ in it.
     pub(crate) fn role_kinds(&self, workload: WorkloadIdx) -> Option<Box<RoleKinds>> {
         let least = self.roles_of(workload)?.least.clone();
-        let mut kinds: BTreeMap<(Option<Text>, ShapeIdx), u32> = BTreeMap::new();
+        let mut kinds: BTreeMap<(Option<Text>, ShapeIdx, bool), u32> = BTreeMap::new();
         for pod in &self.workloads[workload].members {
             let pod = &self.pods[*pod];
-            *kinds.entry((pod.role().cloned(), pod.shape)).or_default() += 1;
+            *kinds.entry((pod.role().cloned(), pod.shape, pod.in_replica())).or_default() += 1;
         }
         Some(Box::new((least, kinds)))
     }
