@@ -485,12 +485,7 @@ proptest! {
 /// Lower work leaves for a gang that finds places without it: nobody whom it could do beside, and
 /// it waits only where it could not go if all of that left (if nobody wants any of it near).
 fn leaves_if_it_must(case: &Case, low: &[bool]) -> Result<(), TestCaseError> {
-    // Who is charged nothing holds nothing that its queue could take.
-    let stoppable = |at: usize| {
-        let (shape, _, tenancy) = &case.there[at];
-        *tenancy == Tenancy::Staying && (case.flavors == 0 || shape.requests.contains_key("cpu"))
-    };
-    let is_low = |at: usize| low[at] && stoppable(at);
+    let is_low = |at: usize| low[at] && case.there[at].2 == Tenancy::Staying;
     let mut engine = Engine::new();
     let mut facts = case.ground();
     for (at, fact) in facts.iter_mut().filter(|fact| matches!(fact, Input::Pod(_))).enumerate() {

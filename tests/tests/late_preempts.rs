@@ -352,29 +352,32 @@ fn what_a_gang_lacks_is_looked_at_again_once_another_queue_borrows() {
     engine.recount();
 }
 
-/// A port is in the way of who comes, and who has it is charged for what that one does not ask.
+/// A port is in the way of who comes, and who has it is charged for what that one does not ask, or
+/// for nothing.
 #[test]
 fn own_work_leaves_for_room_whatever_it_is_charged_for() {
-    let with_port = |resource: &str| {
+    let with_port = |amount: (&str, i64)| {
         let port = HostPort { port: 80, protocol: text("TCP"), ip: text("0.0.0.0") };
-        let (requests, ports) = (amounts(&[(resource, 1)]), vec![port]);
+        let (requests, ports) = (amounts(&[amount]), vec![port]);
         Arc::new(PodShape { requests, ports, ..PodShape::default() })
     };
-    let quota = [("cpu", nominal(9)), ("gpu", nominal(9))];
-    let mut queue = cluster_queue("q", None, group(&[(DEFAULT, &quota)]));
-    queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
-    let mut engine = Engine::new();
-    let ground = vec![
-        namespace(),
-        Input::Flavor(flavor(DEFAULT, &[])),
-        Input::ClusterQueue(queue),
-        Input::LocalQueue(local_queue("q")),
-        Input::Node(node("n", &[("cpu", 9), ("gpu", 9)]).into()),
-        bound(&pod("low", &with_port("gpu"), &in_queue(Some("q"))), "n"),
-    ];
-    engine.step(NOW, ground);
-    let boss = pod("boss", &with_port("cpu"), &in_queue(Some("q")));
-    let output = engine.step(NOW, vec![Input::Pod(PodFacts { priority: 10, ..boss })]);
-    assert_eq!(evicted(&output), ["low"]);
-    engine.recount();
+    for held in [("gpu", 1), ("gpu", 0)] {
+        let quota = [("cpu", nominal(9)), ("gpu", nominal(9))];
+        let mut queue = cluster_queue("q", None, group(&[(DEFAULT, &quota)]));
+        queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+        let mut engine = Engine::new();
+        let ground = vec![
+            namespace(),
+            Input::Flavor(flavor(DEFAULT, &[])),
+            Input::ClusterQueue(queue),
+            Input::LocalQueue(local_queue("q")),
+            Input::Node(node("n", &[("cpu", 9), ("gpu", 9)]).into()),
+            bound(&pod("low", &with_port(held), &in_queue(Some("q"))), "n"),
+        ];
+        engine.step(NOW, ground);
+        let boss = pod("boss", &with_port(("cpu", 1)), &in_queue(Some("q")));
+        let output = engine.step(NOW, vec![Input::Pod(PodFacts { priority: 10, ..boss })]);
+        assert_eq!(evicted(&output), ["low"], "who has the port holds {held:?}");
+        engine.recount();
+    }
 }

@@ -15,7 +15,7 @@
 //! other queues only what is borrowed goes: who holds a flavor and resource of which the queue
 //! borrows, whichever flavor that is, because a node asks for none. So whoever ends within its own
 //! quota holds nothing that could be taken back for room, and no two queues take turns. In the own
-//! queue the policy alone decides, for whoever is charged anything.
+//! queue the policy alone decides, also about who is charged nothing.
 //!
 //! While fair sharing is on, whoever borrows may be asked, wherever it stands in the tree; who of
 //! them leaves is decided by shares, as the search goes on.
@@ -429,11 +429,7 @@ fn own_queue(
         }
         let quota = holds_contested(state, workload, need);
         // What is in the way need not be anything that is charged: a port, whom it keeps away.
-        let room = charges(state, workload).next().is_some();
-        if quota || room {
-            let (kind, common) = (Kind::WithinQueue, None);
-            found.push(candidate(workload, kind, (quota, room), common));
-        }
+        found.push(candidate(workload, Kind::WithinQueue, (quota, true), None));
     }
 }
 
