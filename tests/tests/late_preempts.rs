@@ -1,19 +1,21 @@
 //! For whom others are stopped: what a running gang lacks, members that are work of their own,
-//! nobody above a minimum, and own work that is in the way. Each test feeds facts by hand.
+//! nobody above a minimum, and own work that is in the way; and what a gang counts for beside lone
+//! pods. Each test feeds facts by hand.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::calendar::Period;
 use capstan_core::model::input::{
-    Enforcement, EvictionNote, Held, HostPort, Input, PodFacts, PodPhase, PodShape, PreemptReclaim,
-    PreemptWithin, SpendingLimit,
+    BudgetFacts, Enforcement, EvictionNote, Held, HostPort, Input, PodFacts, PodPhase, PodShape,
+    PreemptReclaim, PreemptWithin, SpendingLimit,
 };
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, amounts, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace,
-    node, nominal, pod, shape, text,
+    DEFAULT, GPU, TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, local_queue,
+    namespace, node, nominal, pod, shape, text,
 };
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 
@@ -379,5 +381,60 @@ fn own_work_leaves_for_room_whatever_it_is_charged_for() {
         let output = engine.step(NOW, vec![Input::Pod(PodFacts { priority: 10, ..boss })]);
         assert_eq!(evicted(&output), ["low"], "who has the port holds {held:?}");
         engine.recount();
+    }
+}
+
+/// A pod that comes while a lone pod and a gang, which began later, fill their nodes: who leaves.
+fn cleared_for_one(
+    (gang_of, nodes): (&[PodFacts], [&str; 3]),
+    (lone, budgets): (&PodFacts, &[&str]),
+) -> Vec<String> {
+    let guarded = |pod: &PodFacts| {
+        let mut pod = pod.clone();
+        Arc::make_mut(&mut pod.shape).budgets = budgets.iter().map(|name| text(*name)).collect();
+        pod
+    };
+    let mut facts = vec![namespace(), gpu_node("a", 1), gpu_node("b", 1), gpu_node("c", 2)];
+    facts.extend(budgets.iter().map(|name| {
+        let (namespace, name) = (text(TEAM), text(*name));
+        let disturbed = BTreeSet::new();
+        Input::Budget(Arc::new(BudgetFacts { namespace, name, allowed: 0, disturbed }))
+    }));
+    facts.extend([bound(&guarded(lone), "c"), bound(&single("top", 1, None, 90), nodes[2])]);
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let members = gang_of.iter().zip(nodes).map(|(member, node)| bound(&guarded(member), node));
+    engine.step(NOW.plus(Span::minutes(1)), members.collect());
+    let boss = Input::Pod(single("boss", 1, None, 50));
+    let output = engine.step(NOW.plus(Span::minutes(2)), vec![boss]);
+    engine.recount();
+    evicted(&output)
+}
+
+/// As with kube-scheduler, on one node with the other or not. Where both are guarded a budget is
+/// broken for each pod, whatever their priorities.
+#[test]
+fn a_gang_counts_as_all_its_pods() {
+    let whole = high_gang(2, 2, None);
+    for nodes in [["a", "b", "c"], ["a", "c", "b"]] {
+        let lone = single("lone", 1, None, 10);
+        assert_eq!(cleared_for_one((&whole, nodes), (&lone, &[])), ["lone"], "on {nodes:?}");
+        let lone = single("lone", 1, None, 11);
+        assert_eq!(cleared_for_one((&whole, nodes), (&lone, &[])).len(), 2, "on {nodes:?}");
+    }
+    let lone = single("lone", 1, None, 11);
+    assert_eq!(cleared_for_one((&whole, ["a", "b", "c"]), (&lone, &["web"])), ["lone"]);
+}
+
+/// One of them leaves, and the rest goes on: that is one pod, which began later.
+#[test]
+fn a_gang_that_goes_on_counts_as_those_who_leave() {
+    let mut members = high_gang(2, 1, None);
+    members.iter_mut().for_each(|member| member.gang.singly = true);
+    let cases: [(&[&str], i32); 2] = [(&[], 10), (&["web"], 11)];
+    for (budgets, priority) in cases {
+        let lone = single("lone", 1, None, priority);
+        let gone = cleared_for_one((&members, ["a", "b", "c"]), (&lone, budgets));
+        assert!(gone.len() == 1 && gone[0].starts_with("g-"), "{gone:?} with {budgets:?}");
     }
 }

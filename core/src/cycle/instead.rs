@@ -49,7 +49,7 @@ const ANYWHERE_MAX: usize = 64;
 
 /// What it costs that some leave; the lower, the better: how many break a budget, the highest
 /// priority, and how many they are.
-type Harm = (usize, Option<i32>, usize);
+type Harm = (u32, Option<i32>, usize);
 
 /// What a gang can do without: who may leave, who stays longest first, and how many together.
 type Surplus = (Vec<PodIdx>, usize);
@@ -135,7 +135,7 @@ impl Engine {
     fn harm(&self, leave: &[PodIdx]) -> Harm {
         let state = &self.state;
         let mut allowance = Allowance::new(state);
-        let breaks = leave.iter().filter(|pod| allowance.take(std::iter::once(**pod))).count();
+        let breaks = allowance.take(leave.iter().copied());
         let priority = |pod: &PodIdx| Some(state.workloads[state.pods[*pod].workload?].priority);
         (breaks, leave.iter().filter_map(priority).max(), leave.len())
     }

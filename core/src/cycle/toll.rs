@@ -19,8 +19,8 @@ use crate::victims::Victim;
 /// What others pay; the lower, the better. What comes first decides first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Toll {
-    /// Workloads whose leaving breaks a PodDisruptionBudget.
-    breaks: usize,
+    /// Pods whose leaving breaks a PodDisruptionBudget.
+    breaks: u32,
     /// The highest priority that is stopped; `None`: nobody is.
     highest: Option<i32>,
     /// The priorities of all pods that are stopped, each counted from the lowest there is.
@@ -40,7 +40,7 @@ impl Engine {
             let priority = state.workloads[workload].priority;
             let above_least = u64::from(priority.abs_diff(i32::MIN));
             let pods = state.placed(workload).count().max(1) as u64;
-            toll.breaks += usize::from(allowance.breaks(workload));
+            toll.breaks += allowance.breaks(workload);
             toll.highest = toll.highest.max(Some(priority));
             toll.sum = toll.sum.saturating_add(above_least.saturating_mul(pods));
         }

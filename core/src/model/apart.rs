@@ -99,7 +99,7 @@ impl ClusterState {
         if self.budgets.is_empty() {
             return BTreeSet::new();
         }
-        let breaks = |pod: &PodIdx| Allowance::new(self).take(std::iter::once(*pod));
+        let breaks = |pod: &PodIdx| Allowance::new(self).take(std::iter::once(*pod)) > 0;
         pods.iter().copied().filter(breaks).collect()
     }
 

@@ -4,10 +4,10 @@
 //! within all budgets (a preference, as it is kube-scheduler's: quota that was lent comes back
 //! whatever budgets say).
 //!
-//! Decides, for those who may leave in the order in which they are taken, whose pods go beyond what
-//! is allowed once those before them have left; and of those who leave, who draws on a budget of
-//! which more goes than is allowed. Pods that leave already were counted by whoever
-//! wrote the budget.
+//! Decides, for those who may leave in the order in which they are taken, how many of their pods go
+//! beyond what is allowed once those before them have left; and of those who leave, who draws on a
+//! budget of which more goes than is allowed. Pods that leave already were counted by whoever wrote
+//! the budget.
 //!
 //! Restart: nothing is kept but the objects. Cost: nothing without budgets in the namespaces of
 //! those who may leave; else one look-up for each kind of pod and budget that means it, and one
@@ -77,20 +77,27 @@ impl<'a> Allowance<'a> {
         self.taken.clear();
     }
 
-    /// Takes a workload's pods out of what is allowed; whether that is more than was left.
-    pub fn breaks(&mut self, workload: WorkloadIdx) -> bool {
+    /// Takes a workload's pods out of what is allowed; for how many of them nothing was left.
+    pub fn breaks(&mut self, workload: WorkloadIdx) -> u32 {
         let state = self.state;
-        !state.leaving(workload) && self.take(state.placed(workload))
+        match state.leaving(workload) {
+            true => 0,
+            false => self.take(state.placed(workload)),
+        }
     }
 
-    /// Takes pods out of what is allowed; whether that is more than was left.
-    pub fn take(&mut self, pods: impl Iterator<Item = PodIdx>) -> bool {
-        let mut breaks = false;
-        self.each(pods, |taken, budget| {
-            breaks |= *taken >= budget.allowed;
-            *taken += 1;
-        });
-        breaks
+    /// Takes pods out of what is allowed; for how many of them nothing was left.
+    pub fn take(&mut self, pods: impl Iterator<Item = PodIdx>) -> u32 {
+        let mut broken = 0;
+        for pod in pods {
+            let mut breaks = false;
+            self.each(std::iter::once(pod), |taken, budget| {
+                breaks |= *taken >= budget.allowed;
+                *taken += 1;
+            });
+            broken += u32::from(breaks);
+        }
+        broken
     }
 
     /// Calls back for each budget of each pod, with how many of it were taken.

@@ -115,8 +115,8 @@ pub struct Candidate {
     pub room: bool,
     /// Lowest cohort that it shares with the preemptor, when it is in another queue.
     pub common: Option<QuotaIdx>,
-    /// Its leaving, after those before it, goes beyond what a PodDisruptionBudget allows.
-    pub breaks_budget: bool,
+    /// So many of its pods, after those before it, go beyond what a PodDisruptionBudget allows.
+    pub breaks: u32,
     /// Its place in the order of candidates, budgets apart.
     pub turn: u32,
 }
@@ -326,7 +326,7 @@ fn candidate(
     (quota, room): (bool, bool),
     common: Option<QuotaIdx>,
 ) -> Candidate {
-    Candidate { workload, kind, quota, room, common, breaks_budget: false, turn: 0 }
+    Candidate { workload, kind, quota, room, common, breaks: 0, turn: 0 }
 }
 
 /// Who leaves for the preemptor already needs no policy's leave.

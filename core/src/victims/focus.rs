@@ -5,8 +5,8 @@
 //! nodes that hold nobody even then: half of each of two nodes, where one of them whole was wanted.
 //! All candidates together would do, and the owner would wait for what it lent.
 //!
-//! Wanted: room where less harm is done ([`Cost`]), and nobody who makes none. What a node costs is
-//! told for the first member more that it holds.
+//! Wanted: room where less harm is done ([`Cost`]; of equals where less is lost), and nobody who
+//! makes none. What a node costs is told for the first member more that it holds.
 //!
 //! Phases, inside one required domain after the other (the roomiest first), else anywhere; where a
 //! level holds for each of several pod sets, anywhere before that: what each node would cost, then
@@ -32,13 +32,16 @@ use capstan_topology::DomainIdx;
 
 use super::guarded::broken_by;
 use super::stands::{Cost, Stand, Stander};
-use super::{Attempt, For, Removed, Search};
+use super::{Attempt, For, Removed, Search, Taken};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
+use crate::money::MicroUsd;
 use crate::place::gang::TopologyAsk;
 use crate::place::{coupled, pod_sets};
+use crate::resources;
+use crate::time::Span;
 use crate::victims::candidates::Candidate;
 
 /// Removals in one search, at most: twice the nodes of a gang of 256 with eight victims each.
@@ -65,6 +68,10 @@ const STARTS_MAX: usize = 8;
 
 /// Domains of a required level that are looked at, at most.
 const DOMAINS_MAX: usize = 16;
+
+/// What is lost with those who leave a node: money, as far as all prices are known, and run time;
+/// then who of them is taken first.
+type Loss = (Option<MicroUsd>, Span, u32);
 
 /// A search under way.
 struct Focus<'s, 'a, 'c> {
@@ -293,7 +300,7 @@ impl<'c> Focus<'_, '_, 'c> {
         let domain = txn.state().room.tree.domain(self.scope);
         let scope = domain.start..domain.end;
         let spare = self.removals / 2;
-        let mut costs: Vec<(Cost, usize, usize)> = Vec::new();
+        let mut costs: Vec<(Cost, Loss, usize, usize)> = Vec::new();
         let mut best: Option<Cost> = None;
         let mut failures = 0;
         for at in 0..self.stands.len() {
@@ -315,14 +322,16 @@ impl<'c> Focus<'_, '_, 'c> {
             }
             let (point, before) = (txn.checkpoint(), self.removed.taken.len());
             txn.focus(&[position]);
-            if self.more_room(txn, at) {
-                let cost = self.cost(txn, at, before);
+            let cost = self.more_room(txn, at).then(|| self.cost(txn, at, before));
+            let gone = self.removed.taken[before..].iter().map(|taken| taken.candidate);
+            let gone: Vec<&Candidate> = gone.filter(|it| !it.kind.leaves()).collect();
+            self.undo(txn, point, before);
+            if let Some(cost) = cost {
                 best = Some(best.map_or(cost, |best| best.min(cost)));
-                costs.push((cost, position, at));
+                costs.push((cost, loss(txn.state(), &gone), position, at));
             } else {
                 failures += 1;
             }
-            self.undo(txn, point, before);
         }
         txn.unfocus();
         costs.sort_unstable();
@@ -331,14 +340,19 @@ impl<'c> Focus<'_, '_, 'c> {
 
     /// What it costs that those leave a node who were taken since `before`.
     fn cost(&self, txn: &Txn<'_>, at: usize, before: usize) -> Cost {
-        let there = &self.stands[at].in_order;
-        let taken = self.removed.taken[before..].iter().map(|taken| taken.candidate.workload);
-        let gone = taken.filter_map(|it| there.iter().find(|one| one.candidate.workload == it));
-        let cost = Cost::of(txn.state(), gone.copied());
-        match self.search.alone {
-            true => cost.breaking(broken_by(txn.state(), &self.removed.taken[before..])),
-            false => cost,
+        let Stand { position, in_order, .. } = &self.stands[at];
+        let (state, taken) = (txn.state(), &self.removed.taken[before..]);
+        let there =
+            |workload: WorkloadIdx| in_order.iter().find(|one| one.candidate.workload == workload);
+        let gone = taken.iter().filter_map(|taken| there(taken.candidate.workload));
+        let cost = Cost::of(state, gone.copied());
+        if !self.search.alone {
+            return cost;
         }
+        let node = state.room.tree.order()[*position];
+        let in_part = |workload: WorkloadIdx| there(workload).is_some_and(|one| one.in_part);
+        let only = |it: &Taken<'_>| in_part(it.candidate.workload).then_some(node);
+        cost.breaking(broken_by(state, taken, only))
     }
 
     /// How many members of the kinds that lack room a node holds.
@@ -476,6 +490,15 @@ impl<'c> Focus<'_, '_, 'c> {
         search.take_for_quota(txn, list, self.attempt, &mut self.removed)
             && (!search.looks || search.room_fits(txn, self.attempt))
     }
+}
+
+/// What is lost if these leave.
+fn loss(state: &ClusterState, gone: &[&Candidate]) -> Loss {
+    let spent = gone.iter().map(|it| state.spent(it.workload, state.now));
+    let spent = spent.reduce(|one, other| Some(one?.plus(other?))).flatten();
+    let worked = gone.iter().map(|it| state.worked(it.workload, state.now).0);
+    let first = gone.iter().map(|it| it.turn).min().unwrap_or(0);
+    (spent, Span(resources::total(worked)), first)
 }
 
 /// How many members of these kinds a node holds.

@@ -15,8 +15,10 @@
 //! other, where a second search might spend what the first needs. Cost: a second attempt at most,
 //! only where a budget tells. Nothing survives a restart.
 
+use capstan_topology::NodeIdx;
+
 use super::removed::{Removed, Taken};
-use super::stands::{Cost, Stander};
+use super::stands::{self, Cost, Stander};
 use super::{Attempt, For, Search, Victim, order};
 use crate::model::budgets::{Allowance, Draws};
 use crate::model::ids::PodIdx;
@@ -25,8 +27,8 @@ use crate::model::txn::Txn;
 use crate::victims::candidates::Candidate;
 
 /// What it costs that some are stopped; the lower, the better. Of which kind they are at most, how
-/// many break a budget, what keeps one of them back whatever its priority, and the rest.
-type Harm = (u8, usize, Option<(bool, bool)>, Cost);
+/// many pods break a budget, what keeps one of them back whatever its priority, and the rest.
+type Harm = (u8, u32, Option<(bool, bool)>, Cost);
 
 impl Search<'_> {
     /// An attempt, and where budgets tell who goes another one, of which the better counts.
@@ -60,11 +62,14 @@ impl Search<'_> {
 }
 
 fn harm(state: &ClusterState, removed: &Removed<'_>) -> Harm {
-    let stopped = || removed.taken.iter().map(|it| it.candidate).filter(|it| !it.kind.leaves());
-    let kind = stopped().map(|it| it.kind.rank()).max().unwrap_or(0);
-    let breaks = broken_by(state, &removed.taken);
-    let held_back = stopped().map(|it| order::held_back(state, it)).max();
-    let standers = stopped().map(|candidate| Stander { candidate, breaks: false });
+    let stopped = || removed.taken.iter().filter(|it| !it.candidate.kind.leaves());
+    let kind = stopped().map(|it| it.candidate.kind.rank()).max().unwrap_or(0);
+    let breaks = broken_by(state, &removed.taken, |_| None);
+    let held_back = stopped().map(|it| order::held_back(state, it.candidate)).max();
+    let standers = stopped().map(|it| {
+        let pods = stands::stopped(state, stopped_of(state, it, None).into_iter());
+        Stander { candidate: it.candidate, breaks: 0, pods, in_part: false }
+    });
     (kind, breaks, held_back, Cost::of(state, standers))
 }
 
@@ -72,30 +77,36 @@ fn harm(state: &ClusterState, removed: &Removed<'_>) -> Harm {
 fn passes_somebody(list: &[Candidate], removed: &Removed<'_>) -> bool {
     let last = removed.taken.iter().map(|it| it.candidate.turn).max();
     list.iter()
-        .any(|it| it.breaks_budget && Some(it.turn) < last && !removed.names.contains(&it.workload))
+        .any(|it| it.breaks > 0 && Some(it.turn) < last && !removed.names.contains(&it.workload))
 }
 
-/// How many of these break a budget, one after the other. Who leaves already was counted by whoever
-/// wrote the budget.
-pub(super) fn broken_by(state: &ClusterState, taken: &[Taken<'_>]) -> usize {
+/// How many pods of these break a budget, one after the other; of whom `only` names a node, those
+/// there. Who leaves already was counted by whoever wrote the budget.
+pub(super) fn broken_by(
+    state: &ClusterState,
+    taken: &[Taken<'_>],
+    only: impl Fn(&Taken<'_>) -> Option<NodeIdx>,
+) -> u32 {
     if state.budgets.is_empty() {
         return 0;
     }
     let mut allowance = Allowance::new(state);
-    taken.iter().filter(|it| allowance.take(stopped_of(state, it).into_iter())).count()
+    taken.iter().map(|it| allowance.take(stopped_of(state, it, only(it)).into_iter())).sum()
 }
 
 /// What each of these takes out of budgets.
 pub(super) fn draws(state: &ClusterState, taken: &[Taken<'_>]) -> Draws {
-    Draws::new(state, taken.iter().map(|it| stopped_of(state, it)))
+    Draws::new(state, taken.iter().map(|it| stopped_of(state, it, None)))
 }
 
-/// Pods that are stopped with a candidate. They have their places where only what it is charged is
-/// gone.
-fn stopped_of(state: &ClusterState, taken: &Taken<'_>) -> Vec<PodIdx> {
+/// Pods that are stopped with a candidate, or those of them on one node. They have their places
+/// where only what it is charged is gone.
+fn stopped_of(state: &ClusterState, taken: &Taken<'_>, on: Option<NodeIdx>) -> Vec<PodIdx> {
     if taken.candidate.kind.leaves() {
         return Vec::new();
     }
     let placed = state.placed(taken.candidate.workload);
-    taken.held.places.iter().map(|(pod, _)| *pod).chain(placed).collect()
+    let placed = placed.filter_map(|pod| Some((pod, state.pods[pod].place?)));
+    let all = taken.held.places.iter().copied().chain(placed);
+    all.filter(|(_, node)| on.is_none_or(|on| on == *node)).map(|(pod, _)| pod).collect()
 }

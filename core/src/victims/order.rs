@@ -146,7 +146,7 @@ pub(super) fn for_the_last_first(
     need: &Need,
     list: &[Candidate],
 ) -> Option<Vec<Candidate>> {
-    let guarded = list.iter().any(|candidate| candidate.breaks_budget);
+    let guarded = list.iter().any(|candidate| candidate.breaks > 0);
     if !guarded || state.policy.usage_sharing.is_some() {
         return None;
     }
@@ -158,7 +158,7 @@ pub(super) fn for_the_last_first(
     (!same).then_some(other)
 }
 
-/// Says of each candidate whether it breaks a budget once those before it have left.
+/// Says of each candidate how much it breaks of budgets once those before it have left.
 fn charge_budgets<'c>(
     state: &ClusterState,
     need: &Need,
@@ -166,7 +166,7 @@ fn charge_budgets<'c>(
 ) {
     let mut allowance = Allowance::new(state);
     for candidate in in_order.filter(|candidate| could_help(state, need, candidate)) {
-        candidate.breaks_budget = allowance.breaks(candidate.workload);
+        candidate.breaks = allowance.breaks(candidate.workload);
     }
 }
 
@@ -179,7 +179,7 @@ fn could_help(state: &ClusterState, need: &Need, candidate: &Candidate) -> bool 
 fn guarded_last(state: &ClusterState, found: &mut [Candidate]) {
     found.sort_by_key(|candidate| {
         let leaving = state.leaving(candidate.workload);
-        (!leaving, candidate.kind.rank(), candidate.breaks_budget)
+        (!leaving, candidate.kind.rank(), candidate.breaks > 0)
     });
 }
 

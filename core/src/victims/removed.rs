@@ -114,7 +114,7 @@ impl Search<'_> {
             let before = removed.taken.len();
             self.give_back_to_budgets(txn, attempt, removed);
             for guarded in [true, false] {
-                let stays = |it: &Candidate| !it.kind.leaves() && it.breaks_budget == guarded;
+                let stays = |it: &Candidate| !it.kind.leaves() && (it.breaks > 0) == guarded;
                 self.give_back_of(txn, attempt, removed, stays);
             }
             if removed.taken.len() == before {

@@ -6,17 +6,19 @@
 //! Wanted: nodes that cannot do are left out, and of the others those come first that may cost
 //! least, so that a few tries settle it. What clearing a node costs is told as kube-scheduler
 //! tells it: PodDisruptionBudgets that are broken, the highest priority that leaves, all priorities
-//! that leave, and how late those of the highest began.
+//! that leave, and how late those of the highest began. All of that by pod: a gang that leaves for
+//! one node is all its pods, wherever they are, unless it goes on without those on that node. Of
+//! equal priority a lone pod goes before a gang, and a small gang before a large one.
 //!
 //! Cost: a sum for each who could leave, and sorting them by node. Nothing is changed or kept.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::{NodeIdx, ResourceIdx};
 
-use super::Search;
 use super::candidates::{Candidate, Kind};
+use super::{Search, order};
 use crate::model::budgets::Allowance;
 use crate::model::ids::{ClassIdx, FrIdx, PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
@@ -28,12 +30,12 @@ use crate::time::Time;
 /// What it costs to clear a node; the lower, the better. What comes first decides first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cost {
-    /// Workloads whose leaving breaks a PodDisruptionBudget.
-    breaks: usize,
+    /// Pods whose leaving breaks a PodDisruptionBudget.
+    breaks: u32,
     /// The highest priority that leaves; `None`: nobody is stopped.
     highest: Option<i32>,
-    /// All priorities that leave, each counted from the lowest there is: mostly it is the number
-    /// of those who leave that tells.
+    /// The priorities of all pods that leave, each counted from the lowest there is: mostly it is
+    /// the number of those who leave that tells.
     sum: u64,
     /// Since when the first of those runs who have the highest priority: the later, the better.
     began: Reverse<Time>,
@@ -43,9 +45,13 @@ pub(super) struct Cost {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stander<'c> {
     pub(super) candidate: &'c Candidate,
-    /// Its leaving breaks a PodDisruptionBudget; where one pod clears one node, even if nobody else
-    /// leaves.
-    pub(super) breaks: bool,
+    /// So many of its pods break a PodDisruptionBudget; where one pod clears one node, even if
+    /// nobody else leaves.
+    pub(super) breaks: u32,
+    /// So many of its pods are stopped.
+    pub(super) pods: u32,
+    /// Those are the ones that stand on the node: it goes on without them.
+    pub(super) in_part: bool,
 }
 
 /// Candidates on a node that might hold a member more if all of them left. Where budgets may be
@@ -80,15 +86,16 @@ impl Cost {
     /// Nobody is stopped.
     const NOTHING: Cost = Cost { breaks: 0, highest: None, sum: 0, began: Reverse(Time(i64::MAX)) };
 
-    /// The same where so many break a budget.
-    pub(super) fn breaking(self, breaks: usize) -> Cost {
+    /// The same where so many pods break a budget.
+    pub(super) fn breaking(self, breaks: u32) -> Cost {
         Cost { breaks, ..self }
     }
 
     /// What it costs that these leave. Who leaves already costs nothing more.
     pub(super) fn of<'c>(state: &ClusterState, all: impl Iterator<Item = Stander<'c>>) -> Cost {
         let mut cost = Cost::NOTHING;
-        for Stander { candidate, breaks } in all.filter(|it| !it.candidate.kind.leaves()) {
+        for stander in all.filter(|it| !it.candidate.kind.leaves()) {
+            let Stander { candidate, breaks, pods, .. } = stander;
             let workload = &state.workloads[candidate.workload];
             let began = workload.assignment.as_ref().map_or(Time::MIN, |it| it.at);
             let began = match Some(workload.priority).cmp(&cost.highest) {
@@ -97,9 +104,9 @@ impl Cost {
                 Ordering::Less => cost.began.0,
             };
             cost = Cost {
-                breaks: cost.breaks + usize::from(breaks),
+                breaks: cost.breaks + breaks,
                 highest: cost.highest.max(Some(workload.priority)),
-                sum: cost.sum + above_least(workload.priority),
+                sum: cost.sum + price(workload.priority, pods),
                 began: Reverse(began),
             };
         }
@@ -107,8 +114,83 @@ impl Cost {
     }
 }
 
-fn above_least(priority: i32) -> u64 {
-    u64::from(priority.abs_diff(i32::MIN))
+impl Here<'_> {
+    /// Takes its pods that are stopped out of what budgets allow; for how many nothing was left.
+    fn draw(&self, allowance: &mut Allowance<'_>) -> u32 {
+        match self.stander.in_part {
+            true => allowance.take(self.pods.iter().copied()),
+            false => allowance.breaks(self.stander.candidate.workload),
+        }
+    }
+
+    /// Where one pod clears one node: who leaves already is taken first, and then who is least
+    /// important, as with kube-scheduler.
+    fn importance(&self, state: &ClusterState) -> (Option<((bool, bool), i32, u32)>, u32) {
+        let Stander { candidate, pods, .. } = self.stander;
+        let priority = state.workloads[candidate.workload].priority;
+        let stays = !candidate.kind.leaves();
+        let stays = stays.then(|| (order::held_back(state, candidate), priority, pods));
+        (stays, candidate.turn)
+    }
+}
+
+/// What it costs that so many pods of a priority leave: each of them more than nothing.
+fn price(priority: i32, pods: u32) -> u64 {
+    u64::from(priority.abs_diff(i32::MIN)) * u64::from(pods)
+}
+
+/// How many of the pods of one workload are stopped with it: not those that leave already, nor any
+/// that do not exist yet.
+pub(super) fn stopped(state: &ClusterState, pods: impl Iterator<Item = PodIdx>) -> u32 {
+    let runs = |pod: &PodIdx| !state.pods[*pod].kept() && !state.pods[*pod].terminating;
+    (pods.filter(runs).count() as u32).max(1)
+}
+
+/// Those who could leave, by node, in the order in which they are taken.
+fn by_node<'c>(state: &ClusterState, list: &'c [Candidate]) -> BTreeMap<NodeIdx, Vec<Here<'c>>> {
+    let mut order: Vec<&'c Candidate> = list.iter().filter(|it| it.room).collect();
+    order.sort_by_key(|it| (!it.kind.leaves(), it.kind != Kind::Unqueued));
+    let mut by_node: BTreeMap<NodeIdx, Vec<Here<'c>>> = BTreeMap::new();
+    for candidate in order {
+        let pods = stopped(state, state.placed(candidate.workload));
+        let stander = Stander { candidate, breaks: candidate.breaks, pods, in_part: false };
+        for pod in state.placed(candidate.workload) {
+            let Some(node) = state.pods[pod].place else { continue };
+            let here = by_node.entry(node).or_default();
+            match here.last_mut() {
+                Some(last) if last.stander.candidate.workload == candidate.workload => {
+                    last.pods.push(pod);
+                }
+                _ => here.push(Here { stander, pods: vec![pod], last: false }),
+            }
+        }
+        if candidate.kind == Kind::Unqueued {
+            part(state, candidate, &mut by_node);
+        }
+    }
+    by_node
+}
+
+/// Of one who was put on its nodes last: where it goes on without those who stand there.
+fn part(
+    state: &ClusterState,
+    candidate: &Candidate,
+    by_node: &mut BTreeMap<NodeIdx, Vec<Here<'_>>>,
+) {
+    let (singly, spare) = state.may_leave_singly(candidate.workload);
+    if spare == 0 {
+        return;
+    }
+    let singly: BTreeSet<PodIdx> = singly.into_iter().collect();
+    let nodes: BTreeSet<NodeIdx> = singly.iter().filter_map(|it| state.pods[*it].place).collect();
+    for node in nodes {
+        let Some(here) = by_node.get_mut(&node).and_then(|here| here.last_mut()) else { continue };
+        if here.pods.len() <= spare && here.pods.iter().all(|pod| singly.contains(pod)) {
+            let pods = here.pods.len() as u32;
+            let breaks = here.stander.breaks.min(pods);
+            here.stander = Stander { breaks, pods, in_part: true, ..here.stander };
+        }
+    }
 }
 
 impl Search<'_> {
@@ -122,28 +204,9 @@ impl Search<'_> {
         short: &[ClassIdx],
     ) -> Vec<Stand<'c>> {
         let state = txn.state();
-        let mut order: Vec<&'c Candidate> = list.iter().filter(|it| it.room).collect();
-        order.sort_by_key(|it| (!it.kind.leaves(), it.kind != Kind::Unqueued));
-        let mut by_node: BTreeMap<NodeIdx, Vec<Here<'c>>> = BTreeMap::new();
-        for candidate in order {
-            for pod in state.placed(candidate.workload) {
-                let Some(node) = state.pods[pod].place else { continue };
-                let here = by_node.entry(node).or_default();
-                match here.last_mut() {
-                    Some(last) if last.stander.candidate.workload == candidate.workload => {
-                        last.pods.push(pod);
-                    }
-                    _ => {
-                        let breaks = candidate.breaks_budget;
-                        let stander = Stander { candidate, breaks };
-                        here.push(Here { stander, pods: vec![pod], last: false });
-                    }
-                }
-            }
-        }
         let mut allowance = Allowance::new(state);
         let mut stands = Vec::new();
-        for (node, here) in by_node {
+        for (node, here) in by_node(state, list) {
             let mut wanted = short.iter().copied();
             if !wanted.any(|class| state.classes.accepts(&state.room, class, node)) {
                 continue;
@@ -172,15 +235,18 @@ impl Search<'_> {
         mut here: Vec<Here<'c>>,
         allowance: &mut Allowance<'_>,
     ) -> Vec<Vec<Here<'c>>> {
-        if !self.alone || state.budgets.is_empty() {
+        if !self.alone {
             return vec![here];
         }
-        for Here { stander, .. } in &mut here {
+        here.sort_by_cached_key(|it| it.importance(state));
+        if state.budgets.is_empty() {
+            return vec![here];
+        }
+        for it in &mut here {
             allowance.renew();
-            stander.breaks = allowance.breaks(stander.candidate.workload);
+            it.stander.breaks = it.draw(allowance);
         }
         let stays = |it: &Here<'_>| !it.stander.candidate.kind.leaves();
-        here.sort_by_key(|it| (stays(it), it.stander.candidate.turn));
         let mut other = here.clone();
         spend(allowance, here.iter_mut());
         spend(allowance, other.iter_mut().rev());
@@ -271,7 +337,7 @@ fn spend<'h, 'c: 'h>(
 ) {
     allowance.renew();
     for it in in_order {
-        it.last = allowance.breaks(it.stander.candidate.workload);
+        it.last = it.draw(allowance) > 0;
     }
 }
 
@@ -314,6 +380,7 @@ fn share_lacking(gap: &Gap) -> i128 {
 /// Somebody who would be stopped: what the node would have of it for each gap.
 struct Gift {
     priority: i32,
+    price: u64,
     breaks: bool,
     amounts: Vec<i64>,
 }
@@ -327,10 +394,11 @@ fn least(state: &ClusterState, gaps: &[Gap], here: &[Here<'_>]) -> Cost {
     let mut lacking: Vec<i64> = gaps.iter().map(|gap| gap.lacking).collect();
     let mut gifts = Vec::new();
     for it in here {
-        let Stander { candidate, breaks } = it.stander;
+        let Stander { candidate, breaks, pods, .. } = it.stander;
         let amounts = gaps.iter().map(|gap| held(state, it, gap.resource)).collect();
         let priority = state.workloads[candidate.workload].priority;
-        let gift = Gift { priority, breaks, amounts };
+        let price = price(priority, pods);
+        let gift = Gift { priority, price, breaks: breaks > 0, amounts };
         match candidate.kind.leaves() {
             true => take(&mut lacking, &gift),
             false => gifts.push(gift),
@@ -346,7 +414,9 @@ fn least(state: &ClusterState, gaps: &[Gap], here: &[Here<'_>]) -> Cost {
         None => (1, highest_of(gifts.iter(), &lacking)),
     };
     let count = (0..lacking.len()).map(|at| fewest(&gifts, at, lacking[at])).max().unwrap_or(0);
-    let sum = gifts.iter().take(count).map(|gift| above_least(gift.priority)).sum();
+    let mut prices: Vec<u64> = gifts.iter().map(|gift| gift.price).collect();
+    prices.sort_unstable();
+    let sum = prices.iter().take(count).sum();
     Cost { breaks, highest, sum, ..Cost::NOTHING }
 }
 
@@ -390,11 +460,11 @@ mod tests {
     use super::*;
 
     fn gift(priority: i32, breaks: bool, amounts: &[i64]) -> Gift {
-        Gift { priority, breaks, amounts: amounts.to_vec() }
+        Gift { priority, price: price(priority, 1), breaks, amounts: amounts.to_vec() }
     }
 
-    fn cost(breaks: usize, highest: i32, priorities: &[i32], began: i64) -> Cost {
-        let sum = priorities.iter().map(|it| above_least(*it)).sum();
+    fn cost(breaks: u32, highest: i32, priorities: &[i32], began: i64) -> Cost {
+        let sum = priorities.iter().map(|it| price(*it, 1)).sum();
         Cost { breaks, highest: Some(highest), sum, began: Reverse(Time(began)) }
     }
 
@@ -405,6 +475,8 @@ mod tests {
             cost(0, 1, &[1], 0),
             cost(0, 1, &[-5, 1], 0),
             cost(0, 1, &[0, 1], 0),
+            // More pods always cost more, those of one gang as others.
+            Cost { sum: price(1, 8), ..cost(0, 1, &[], 9) },
             cost(0, 2, &[2], 7),
             cost(0, 2, &[2], 6),
             cost(1, 0, &[0], 0),
