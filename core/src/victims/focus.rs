@@ -502,7 +502,12 @@ fn loss(state: &ClusterState, gone: &[&Candidate]) -> Loss {
 }
 
 /// How many members of these kinds a node holds.
-fn slots_of(txn: &mut Txn<'_>, of: &Search<'_>, kinds: &[ClassIdx], position: usize) -> u64 {
+pub(super) fn slots_of(
+    txn: &mut Txn<'_>,
+    of: &Search<'_>,
+    kinds: &[ClassIdx],
+    position: usize,
+) -> u64 {
     let mut slots = 0;
     for class in kinds {
         txn.fresh(*class);

@@ -3,8 +3,8 @@
 //! One after the other is taken until quota fits, then until nodes do. Near some of them a member
 //! may want to be, or it spreads among them: no node may do any more once they have left. Where the
 //! order leads nowhere it is gone through again without those; where some of them must leave after
-//! all, and some not, victims are chosen by where they stand ([`focus`](super::focus)). Who is
-//! alone asks that first.
+//! all, and some not, victims are chosen by where they stand ([`focus`](super::focus)), and for
+//! quota while some of them stay in turn ([`near`](super::near)). Who is alone asks by place first.
 //!
 //! Cost: one look for places for each who is taken; what is tried again costs as much again, only
 //! where somebody is wanted near.
@@ -65,7 +65,7 @@ impl Search<'_> {
         let (near, all) = self.wanted(txn, list);
         let wanted = !all.is_empty();
         let more = if all == near { BTreeSet::new() } else { all };
-        for stay in [near, more].into_iter().filter(|stay| !stay.is_empty()) {
+        for stay in [near.clone(), more].into_iter().filter(|stay| !stay.is_empty()) {
             let sparing = Removed::sparing(stay);
             if let Ok(found) = self.take_in_order(txn, list, attempt, sparing) {
                 return Ok(found);
@@ -80,6 +80,10 @@ impl Search<'_> {
                 Err(at) => bound = at,
             }
         }
+        match self.attempt_beside_some(txn, list, attempt, &near) {
+            Ok(found) => return Ok(found),
+            Err(at) => bound = bound.or(at),
+        }
         if let Some(bound) = bound.filter(|_| wanted || !self.alone) {
             txn.note_end(&self.need.asks, bound);
         }
@@ -87,7 +91,7 @@ impl Search<'_> {
     }
 
     /// Takes one after the other until quota fits, and then until nodes do; else nobody.
-    fn take_in_order<'c>(
+    pub(super) fn take_in_order<'c>(
         &self,
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
