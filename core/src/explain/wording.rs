@@ -251,9 +251,7 @@ impl fmt::Display for Reason {
             | Reason::OtherPreemption { .. } => asked::write_unlike(out, self),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
             Reason::GroupMissing { group } => write_group_missing(out, group),
-            Reason::Gated { pods } => {
-                write!(out, "{} scheduling gates", pods_that(*pods, "has", "have"))
-            }
+            Reason::Gated { pods } => write_gated(out, *pods),
             Reason::LocalQueueMissing { namespace, name } => {
                 write!(out, "LocalQueue {namespace}/{} does not exist", quoted(name))
             }
@@ -338,6 +336,10 @@ fn incomplete(
 
 fn write_group_missing(out: &mut fmt::Formatter<'_>, group: &str) -> fmt::Result {
     write!(out, "waits for {group}, which does not exist")
+}
+
+fn write_gated(out: &mut fmt::Formatter<'_>, pods: u32) -> fmt::Result {
+    write!(out, "{} scheduling gates", pods_that(pods, "has", "have"))
 }
 
 fn write_unknown(out: &mut fmt::Formatter<'_>, owner: &str) -> fmt::Result {

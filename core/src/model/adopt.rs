@@ -5,10 +5,8 @@
 //! namespace: whoever may edit pods can write any name on them.
 //!
 //! Each resource that the queue covers gets the flavor that was written on a member when it was
-//! bound, if the queue lists it; else the first flavor of the queue whose labels a member's node
-//! has and whose taints the pods tolerate; else what was written all the same: the queue may have
-//! listed it then. So nobody holds a queue's nodes and none of its quota by the name of a flavor
-//! that it never had. Where there is none, the members hold no quota for it: they stand in
+//! bound; else the first flavor of the queue whose labels a member's node has and whose taints
+//! the pods tolerate. Where there is none, the members hold no quota for it: they stand in
 //! `uncharged`, are shown, and are tried again when a node or a queue changes.
 
 use std::sync::Arc;
@@ -167,19 +165,15 @@ impl ClusterState {
             asked.extend(self.counts_money().then_some(USD));
             asked.retain(|resource| flavors.iter().all(|(known, _)| known != resource));
             for resource in asked {
-                let groups = &self.quota.queue(queue).groups;
-                let group = groups.iter().find(|group| group.covered.contains(&resource));
-                let listed = |of: &FlavorIdx| group.is_none_or(|group| group.flavors.contains(of));
-                let mut noted = members.iter().filter_map(|(pod, _)| self.noted(*pod, resource));
-                flavors.extend(noted.find(listed).map(|flavor| (resource, flavor)));
+                let noted = members.iter().find_map(|(pod, _)| self.noted(*pod, resource));
+                flavors.extend(noted.map(|flavor| (resource, flavor)));
             }
             self.share_flavors(queue, shape, &mut flavors);
             for (resource, group) in self.without_flavor(queue, shape, &flavors) {
                 let on = |(_, node): &(PodIdx, NodeIdx)| {
                     self.flavor_of_node(&group.flavors, shape, *node)
                 };
-                let noted = || members.iter().find_map(|(pod, _)| self.noted(*pod, resource));
-                let found = members.iter().find_map(on).or_else(noted);
+                let found = members.iter().find_map(on);
                 flavors.extend(found.map(|flavor| (resource, flavor)));
             }
         }

@@ -107,8 +107,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
             directory.enlist(&group, pod);
         }
     }
-    for budget in budgets {
-        let BudgetDraft { facts, labels } = budget;
+    for BudgetDraft { facts, labels } in budgets {
         directory.guards.put(&facts.namespace, &facts.name, labels);
         resolved.inputs.push(Input::Budget(facts));
     }
