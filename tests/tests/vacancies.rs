@@ -223,6 +223,14 @@ fn ends(pod: &PodFacts, phase: PodPhase) -> Input {
     Input::Pod(PodFacts { phase, node: Some(text("n")), ..pod.clone() })
 }
 
+/// The same as a live cluster shows it: the Job counts it, and it is there no more.
+fn is_over(pod: &PodFacts, phase: PodPhase) -> Input {
+    Input::PodEnded { pod: pod.uid.clone(), well: phase == PodPhase::Succeeded }
+}
+
+/// Both.
+const ENDS: [fn(&PodFacts, PodPhase) -> Input; 2] = [ends, is_over];
+
 fn next(pod: &PodFacts) -> PodFacts {
     let (uid, name) = (text(format!("{}-next", pod.uid)), text(format!("{}-next", pod.name)));
     PodFacts { uid, name, ..pod.clone() }
@@ -230,7 +238,8 @@ fn next(pod: &PodFacts) -> PodFacts {
 
 #[test]
 fn a_job_keeps_its_quota_when_all_of_a_wave_have_ended() {
-    for phase in [PodPhase::Succeeded, PodPhase::Failed] {
+    let phases = [PodPhase::Succeeded, PodPhase::Failed];
+    for (ends, phase) in ENDS.into_iter().flat_map(|ends| phases.map(|phase| (ends, phase))) {
         let (mut engine, _, pods) = in_waves(1, 3);
         assert_eq!(bound(&engine.step(NOW, vec![ends(&pods[0], phase)])), [""; 0], "{phase:?}");
         assert_eq!(numbers(&engine), (1, 0, 0), "{phase:?}");
@@ -251,26 +260,43 @@ fn a_job_keeps_its_quota_when_all_of_a_wave_have_ended() {
 #[test]
 fn a_job_whose_last_pod_ended_keeps_nothing() {
     // Counted or not; failed for good; deleted; suspended by its user, before its pods or after.
-    let (mut engine, _, pods) = in_waves(1, 1);
-    let well = ends(&pods[0], PodPhase::Succeeded);
-    assert_eq!(bound(&engine.step(NOW, vec![well.clone()])), ["other"]);
-    let (mut engine, job, _) = in_waves(1, 1);
-    let done = OwnerFacts { left: Some(0), ended: 1, ..job };
-    assert_eq!(bound(&engine.step(NOW, vec![Input::Owner(done), well.clone()])), ["other"]);
-    let (mut engine, job, _) = in_waves(1, 3);
-    engine.step(NOW, vec![ends(&pods[0], PodPhase::Failed)]);
-    let finished = OwnerFacts { finished: Some(OwnerEnd::Failed(None)), ..job };
-    assert_eq!(bound(&engine.step(NOW, vec![Input::Owner(finished)])), ["other"]);
-    let (mut engine, job, _) = in_waves(1, 3);
-    engine.step(NOW, vec![well.clone()]);
-    assert_eq!(bound(&engine.step(NOW, vec![Input::OwnerGone(job.uid)])), ["other"]);
-    for first in [true, false] {
+    for ends in ENDS {
+        let (mut engine, job, pods) = in_waves(1, 1);
+        let well = ends(&pods[0], PodPhase::Succeeded);
+        assert_eq!(bound(&engine.step(NOW, vec![well.clone()])), ["other"]);
+        let (mut engine, ..) = in_waves(1, 1);
+        let done = OwnerFacts { left: Some(0), ended: 1, ..job };
+        assert_eq!(bound(&engine.step(NOW, vec![Input::Owner(done), well.clone()])), ["other"]);
         let (mut engine, job, _) = in_waves(1, 3);
-        let suspended = Input::Owner(OwnerFacts { suspended: true, ..job });
-        let well = well.clone();
-        let both = if first { [suspended, well] } else { [well, suspended] };
-        let output = both.map(|fact| bound(&engine.step(NOW, vec![fact]))).concat();
-        assert_eq!(output, ["other"], "{first}");
+        engine.step(NOW, vec![ends(&pods[0], PodPhase::Failed)]);
+        let finished = OwnerFacts { finished: Some(OwnerEnd::Failed(None)), ..job };
+        assert_eq!(bound(&engine.step(NOW, vec![Input::Owner(finished)])), ["other"]);
+        let (mut engine, job, _) = in_waves(1, 3);
+        engine.step(NOW, vec![well.clone()]);
+        assert_eq!(bound(&engine.step(NOW, vec![Input::OwnerGone(job.uid)])), ["other"]);
+        for first in [true, false] {
+            let (mut engine, job, _) = in_waves(1, 3);
+            let suspended = Input::Owner(OwnerFacts { suspended: true, ..job });
+            let well = well.clone();
+            let both = if first { [suspended, well] } else { [well, suspended] };
+            let output = both.map(|fact| bound(&engine.step(NOW, vec![fact]))).concat();
+            assert_eq!(output, ["other"], "{first}");
+            engine.recount();
+        }
+    }
+}
+
+/// The first of two that ended left its quota to somebody, as the minimum is one.
+#[test]
+fn what_is_kept_between_waves_is_within_the_quota_that_is_left() {
+    for ends in ENDS {
+        let (mut engine, job, pods) = in_waves(2, 10);
+        let job = OwnerFacts { min_member: 1, min_stated: true, ..job };
+        let ended = ends(&pods[0], PodPhase::Succeeded);
+        let output = engine.step(NOW, vec![Input::Owner(job), ended]);
+        assert_eq!(bound(&output), ["other"]);
+        let output = engine.step(NOW, vec![ends(&pods[1], PodPhase::Succeeded)]);
+        assert_eq!((bound(&output), numbers(&engine)), (vec![], (2, 0, 0)));
         engine.recount();
     }
 }

@@ -98,6 +98,7 @@ impl ClusterState {
             }
             Input::Pod(facts) => self.apply_pod(facts, changes),
             Input::PodGone(uid) => self.remove_pod(&uid, changes),
+            Input::PodEnded { pod, well } => self.end_pod(&pod, well, changes),
             Input::Owner(facts) => self.apply_owner(facts, changes),
             Input::OwnerGone(uid) => self.remove_owner(&uid, changes),
             Input::Policy(policy) => self.apply_policy(policy, changes),
@@ -436,6 +437,7 @@ impl ClusterState {
         }
         let same_run = |old: &&Arc<OwnerFacts>| old.incarnation == facts.incarnation;
         let grows = old.filter(same_run).is_some_and(|old| old.pods() < facts.pods());
+        let counted_before = old.filter(same_run).map(|old| old.ended);
         let counts = |owner: &OwnerFacts| (owner.ended, owner.replaces, owner.finished.clone());
         let counted = old.is_some_and(|old| counts(old) == counts(&facts));
         let group = facts.member_of.as_ref().filter(|_| !counted).map(|gang| gang.key.clone());
@@ -445,7 +447,7 @@ impl ClusterState {
         runs.sort_unstable();
         let (uid, namespace) = (facts.uid.clone(), facts.namespace.clone());
         let ours = facts.ours && facts.member_of.is_none();
-        let current = facts.incarnation;
+        let (current, ended) = (facts.incarnation, facts.ended);
         self.note_admission(&facts);
         self.owners.insert(uid.clone(), Arc::new(facts));
         let mut last = None;
@@ -461,6 +463,9 @@ impl ClusterState {
                 None => continue,
             };
             changes.dirty.insert(workload);
+            if let Some(before) = counted_before.filter(|_| run == current) {
+                self.workloads[workload].count_ended(before, ended);
+            }
             if grows && run == current {
                 self.keep_for_fewer_no_more(workload, changes);
             }

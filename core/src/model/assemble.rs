@@ -82,6 +82,7 @@ impl ClusterState {
             owner_effect: None,
             kept_until: None,
             late: false,
+            uncounted: 0,
             between: false,
             dirty: true,
             unordered: true,

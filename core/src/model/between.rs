@@ -28,13 +28,40 @@ use std::sync::Arc;
 use capstan_topology::{NodeIdx, RequestIdx, ResourceIdx};
 
 use crate::model::apply::Changes;
-use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{GangKey, OwnerFacts, PodPhase};
+use crate::model::ids::{FrIdx, PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{GangKey, OwnerFacts, PodPhase, Rank, Roles, Text};
 use crate::model::state::ClusterState;
 use crate::plan::State;
 use crate::resources;
 
+/// Where a member was that ended, and what who follows it is like.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Where it was.
+    pub node: NodeIdx,
+    /// What it asked.
+    pub shape: ShapeIdx,
+    /// Its number.
+    rank: Rank,
+    /// What it said of roles.
+    roles: Option<Arc<Roles>>,
+}
+
 impl ClusterState {
+    /// A pod ended, and nobody asks for it any more: what it did well its owner counts a while after
+    /// this.
+    pub(super) fn end_pod(&mut self, uid: &Text, well: bool, changes: &mut Changes) {
+        let Some(&index) = self.pod_by_uid.get(uid) else { return };
+        let pod = &self.pods[index];
+        let had = pod.place.or_else(|| changes.to_settle.get(&index).copied());
+        if let Some(workload) = pod.workload.filter(|_| well) {
+            let uncounted = &mut self.workloads[workload].uncounted;
+            *uncounted = uncounted.saturating_add(1);
+        }
+        self.note_ended(index, had, if well { PodPhase::Succeeded } else { PodPhase::Failed });
+        self.remove_pod(uid, changes);
+    }
+
     /// A member that had a place ends, and has none any more: where that was is noted.
     pub(super) fn note_ended(&mut self, pod: PodIdx, had: Option<NodeIdx>, now: PodPhase) {
         let entry = &self.pods[pod];
@@ -46,8 +73,11 @@ impl ClusterState {
         let owned = matches!(gang.id.key, GangKey::Owner(..));
         let queued = gang.assignment.as_ref().is_some_and(|held| held.queue.is_some());
         let simple = self.room.shape(entry.shape).facts.claims.is_empty();
-        if ran && owned && queued && simple {
-            self.ended.entry(workload).or_default().push((pod, node));
+        // Whom we stop is marked.
+        if ran && owned && queued && simple && entry.eviction.is_none() {
+            let (shape, rank, roles) = (entry.shape, entry.rank, entry.gang.roles.clone());
+            let note = Ended { node, shape, rank, roles };
+            self.ended.entry(workload).or_default().push(note);
         }
     }
 
@@ -61,19 +91,18 @@ impl ClusterState {
         changes: &Changes,
     ) {
         let Some(mut ended) = self.ended.remove(&workload) else { return };
-        let still = |(pod, _): &(PodIdx, NodeIdx)| {
-            self.pods.get(*pod).is_some_and(|it| it.workload == Some(workload) && !it.active())
-        };
-        ended.retain(still);
         let owner = self.owner_of(workload).cloned();
         let goes_on =
             |owner: &Arc<OwnerFacts>| owner.ours && owner.finished.is_none() && !owner.suspended;
-        let Some(owner) = owner.filter(goes_on).filter(|_| !ended.is_empty()) else { return };
+        let Some(owner) = owner.filter(goes_on) else { return };
         let stands =
             |pod: &PodIdx| self.pods[*pod].place.is_some() || changes.to_settle.contains_key(pod);
         if real.iter().chain(kept.iter()).any(stands) {
             let first = ended.len().saturating_sub(owner.pods() as usize);
-            self.ended.insert(workload, ended.split_off(first));
+            let latest = ended.split_off(first);
+            if !latest.is_empty() {
+                self.ended.insert(workload, latest);
+            }
             return;
         }
         if !kept.is_empty() || self.is_being_stopped(workload, real) {
@@ -98,53 +127,82 @@ impl ClusterState {
             || entry.stop_refused.is_none() && marked()
     }
 
-    /// Places for the pods that an owner makes next, where those were that ended last; none, if
-    /// these are not enough.
+    /// Places for the pods that an owner makes next, where those were that ended last and as far as
+    /// its queue may use that; none, if these are not enough.
     fn places_between(
         &mut self,
         (workload, owner): (WorkloadIdx, &Arc<OwnerFacts>),
         real: &[PodIdx],
-        ended: &[(PodIdx, NodeIdx)],
+        ended: &[Ended],
         changes: &Changes,
     ) -> Vec<PodIdx> {
-        let most = owner.pods().min(self.still_to_end(real, owner).unwrap_or(0));
+        let most = owner.pods().min(self.still_to_end((workload, real), owner).unwrap_or(0));
         let least = owner.min_member.min(most) as usize;
-        let mut taken: BTreeMap<NodeIdx, Vec<RequestIdx>> = BTreeMap::new();
+        // What it keeps for members that it lacks is for these.
+        self.drop_vacancies(workload);
+        let mut others: BTreeMap<NodeIdx, Vec<RequestIdx>> = BTreeMap::new();
         for (pod, node) in &changes.to_settle {
-            taken.entry(*node).or_default().push(self.pods[*pod].holds);
+            others.entry(*node).or_default().push(self.pods[*pod].holds);
         }
-        let mut found: Vec<(PodIdx, NodeIdx)> = Vec::new();
-        for &(pod, node) in ended.iter().rev() {
-            let request = self.room.shape(self.pods[pod].shape).request;
-            let on_node = taken.entry(node).or_default();
-            if found.len() < most as usize && self.has_room(node, request, on_node) {
-                on_node.push(request);
-                found.push((pod, node));
+        let mut places = Vec::new();
+        for note in ended.iter().rev() {
+            let request = self.room.shape(note.shape).request;
+            let beside = others.get(&note.node).map_or(&[][..], Vec::as_slice);
+            if places.len() < most as usize && self.has_room(note.node, request, beside) {
+                places.extend(self.place_again((workload, owner), places.len(), note));
             }
         }
-        if found.len() < least {
-            return Vec::new();
+        if places.len() < least {
+            for place in places.drain(..) {
+                self.take_place(place);
+            }
         }
-        found.reverse();
-        let mut places = Vec::with_capacity(found.len());
-        for (at, (pod, node)) in found.into_iter().enumerate() {
-            let entry = &self.pods[pod];
-            let (shape, rank, roles) = (entry.shape, entry.rank, entry.gang.roles.clone());
-            let gang = self.kept_gang(workload, owner, roles);
-            let uid = format!("{}/{}/next-{at}", owner.uid, owner.incarnation);
-            let names = (uid.into(), format!("{}-{at}", owner.name).into());
-            let place = self.place_of((workload, owner), names, (shape, rank), gang);
-            self.settle(place, node);
-            places.push(place);
-        }
+        places.reverse();
         places
     }
 
+    /// A place where a member was, if its queue may use what that charges.
+    fn place_again(
+        &mut self,
+        (workload, owner): (WorkloadIdx, &Arc<OwnerFacts>),
+        at: usize,
+        note: &Ended,
+    ) -> Option<PodIdx> {
+        let held = self.workloads[workload].assignment.clone()?;
+        let queue = self.quota.queue(held.queue?).node?;
+        let left = |fr: FrIdx| (fr, self.quota.tree.available(queue, fr));
+        let left: BTreeMap<FrIdx, i64> =
+            held.set(note.shape)?.charge.iter().map(|(fr, _)| left(*fr)).collect();
+        let gang = self.kept_gang(workload, owner, note.roles.clone());
+        let uid = format!("{}/{}/next-{at}", owner.uid, owner.incarnation);
+        let names = (uid.into(), format!("{}-{at}", owner.name).into());
+        let place = self.place_of((workload, owner), names, (note.shape, note.rank), gang);
+        self.settle(place, note.node);
+        let within = |(_, fr, amount): (_, FrIdx, i64)| {
+            amount <= 0 || left.get(&fr).is_some_and(|left| amount <= *left)
+        };
+        if self.charges_of(place).all(within) {
+            return Some(place);
+        }
+        self.take_place(place);
+        None
+    }
+
+    fn take_place(&mut self, place: PodIdx) {
+        _ = self.unsettle(place);
+        self.forget_bill(place);
+        self.pods.remove(place);
+    }
+
     /// How many members an owner has still to bring to a good end, those that run included, when
-    /// these pods are its own; `None`: it makes no more. Without a number of its own it makes all
-    /// anew as long as none ended well.
-    fn still_to_end(&self, pods: &[PodIdx], owner: &OwnerFacts) -> Option<u32> {
-        let (ended, uncounted) = self.ended_of(pods, owner);
+    /// these pods are all that it has; `None`: it makes no more. Without a number of its own it
+    /// makes all anew as long as none ended well.
+    fn still_to_end(
+        &self,
+        (workload, pods): (WorkloadIdx, &[PodIdx]),
+        owner: &OwnerFacts,
+    ) -> Option<u32> {
+        let (ended, uncounted) = self.ended_among(workload, pods, owner);
         match owner.left {
             Some(left) => Some(left.saturating_sub(uncounted)),
             None => (ended == 0).then_some(u32::MAX),
@@ -164,18 +222,15 @@ impl ClusterState {
             && asked.iter().all(|(resource, amount)| ledger.free(node, *resource) >= *amount)
     }
 
-    /// Asserts that notes are of members that ended.
+    /// Asserts that notes are of gangs that are there and have members with places.
     ///
     /// # Panics
-    /// When one is of anybody else: that is our own error.
+    /// When one is not: that is our own error.
     pub(super) fn recount_ended(&self) {
         for (workload, ended) in &self.ended {
-            let name = &self.workloads.get(*workload).expect("notes of a gang that is gone").id;
-            for (pod, _) in ended {
-                let pod = self.pods.get(*pod).unwrap_or_else(|| panic!("{name:?} lost a member"));
-                let ended = pod.workload == Some(*workload) && !pod.active();
-                assert!(ended, "{} of {name:?} did not end", pod.name);
-            }
+            let gang = self.workloads.get(*workload).expect("notes of a gang that is gone");
+            let stands = !ended.is_empty() && self.placed(*workload).next().is_some();
+            assert!(stands, "{} keeps notes of who ended, and nobody stands", gang.full_name);
         }
     }
 }

@@ -82,6 +82,13 @@ pub enum Input {
     Pod(PodFacts),
     /// The pod with this uid is gone.
     PodGone(Text),
+    /// A pod ended, and is there for nobody any more: its owner says itself what is done.
+    PodEnded {
+        /// Its uid.
+        pod: Text,
+        /// It did what it was to do.
+        well: bool,
+    },
     /// An owner that runs as a gang (a batch/v1 Job) exists, or changed.
     Owner(OwnerFacts),
     /// The owner with this uid is gone.

@@ -81,6 +81,7 @@ impl ClusterState {
             self.give_up_quota(workload, (marked, state == State::Finished));
         }
         let whole = need.min(placed.saturating_add(lacking)).saturating_sub(later);
+        let followed = self.followed(workload);
         let gathers = (state == State::Gathering).then(|| self.gathering(workload));
         let there = lacks.then(|| self.there(workload));
         let entry = &mut self.workloads[workload];
@@ -97,7 +98,7 @@ impl ClusterState {
             entry.requeue.failures = 0;
         }
         entry.started = entry.state == State::Running && started >= need.saturating_sub(later);
-        entry.note_whether_up(placed, ready >= whole, self.now);
+        entry.note_whether_up(placed, ready.saturating_add(followed) >= whole, self.now);
         let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {
             State::Running | State::Binding if extras && waits && placed >= need => {}
@@ -137,6 +138,13 @@ impl ClusterState {
     pub(crate) fn goes_on(&self, key: &GangKey) -> bool {
         let GangKey::Owner(uid, _) = key else { return false };
         self.owners.get(uid).is_some_and(|owner| owner.finished.is_none())
+    }
+
+    /// Members of a Job that ended well and that others follow: they came up, and those may take
+    /// their time, as Kueue has it.
+    fn followed(&self, workload: WorkloadIdx) -> u32 {
+        let owner = self.owner_of(workload).filter(|owner| owner.replaces > 0);
+        owner.map_or(0, |owner| owner.replaces.min(self.ended_of(workload, owner).0))
     }
 
     /// What the members of a workload show: one look at each.

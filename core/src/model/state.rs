@@ -10,6 +10,7 @@ use std::sync::Arc;
 use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 
 use crate::explain::reason::StorageRefusal;
+use crate::model::between::Ended;
 use crate::model::bills::{self, Bills};
 use crate::model::budgets::Budgets;
 use crate::model::claim::Claims;
@@ -109,7 +110,7 @@ pub struct ClusterState {
     /// so long ago that what could be done about it has been done.
     pub in_part: BTreeMap<WorkloadIdx, Option<Time>>,
     /// Where members of owners were that ended while others of their gang have places.
-    pub(super) ended: BTreeMap<WorkloadIdx, Vec<(PodIdx, NodeIdx)>>,
+    pub(super) ended: BTreeMap<WorkloadIdx, Vec<Ended>>,
     /// Quota that gangs keep for members that they lack.
     pub vacancies: BTreeMap<WorkloadIdx, Charges>,
     /// What placed members charge of money.

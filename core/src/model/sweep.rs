@@ -3,7 +3,7 @@
 //! A shape, request, node slot or queue name is in use while something that is alive holds its
 //! handle. Handles are held in few places, all of which [`ClusterState::used`] walks: pods (shape,
 //! request, node), workloads (shapes of their sets, queues, assignments), claims (assignments,
-//! planned nodes), notes of where members ended (nodes), the quota tree (flavors and resources of
+//! planned nodes), notes of where members ended (shapes, nodes), the quota tree (flavors and resources of
 //! its cells), classes (flavors), and what the caller names besides (work that waits, what heads
 //! kept back). Whoever stores a handle anywhere else adds it here; [`ClusterState::recount`]
 //! notices a handle whose slot was given away.
@@ -102,7 +102,10 @@ impl ClusterState {
                 used.queue(queue);
             }
         }
-        self.ended.values().flatten().for_each(|(_, node)| used.node(*node));
+        for note in self.ended.values().flatten() {
+            used.shape(note.shape);
+            used.node(note.node);
+        }
         for claim in self.claims.iter() {
             used.assignment(&claim.assignment);
             claim.places.members.iter().for_each(|(_, node)| used.node(*node));

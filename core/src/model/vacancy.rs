@@ -95,7 +95,7 @@ impl ClusterState {
             return 0;
         }
         let Some(owner) = self.owner_of(workload) else { return entry.min_member - placed };
-        let (ended, uncounted) = self.ended_of(&self.workloads[workload].members, owner);
+        let (ended, uncounted) = self.ended_of(workload, owner);
         let still = match owner.left {
             Some(left) => left.saturating_sub(uncounted),
             None if ended > 0 => placed,
@@ -111,7 +111,7 @@ impl ClusterState {
         let placed = self.placed(workload).count() as u32;
         let lacks = self.workloads[workload].min_member.saturating_sub(placed);
         let Some(owner) = self.owner_of(workload).filter(|_| lacks > 0) else { return lacks };
-        let (ended, uncounted) = self.ended_of(&self.workloads[workload].members, owner);
+        let (ended, uncounted) = self.ended_of(workload, owner);
         let still = match owner.left {
             Some(left) if uncounted > 0 => left.saturating_sub(uncounted),
             None if ended > 0 => placed,
@@ -127,16 +127,28 @@ impl ClusterState {
         let Some((owner, left)) = owner.and_then(|owner| Some((owner, owner.left?))) else {
             return 0;
         };
-        let (_, uncounted) = self.ended_of(&self.workloads[workload].members, owner);
+        let (_, uncounted) = self.ended_of(workload, owner);
         left.saturating_sub(uncounted).saturating_sub(owner.pods().max(at_once))
     }
 
-    /// How many members of an owner ended well, and how many of those that are seen it has not
-    /// counted yet.
-    pub(super) fn ended_of(&self, members: &[PodIdx], owner: &OwnerFacts) -> (u32, u32) {
-        let members = members.iter().map(|pod| self.pods[*pod].phase);
-        let ended = members.filter(|phase| *phase == PodPhase::Succeeded).count() as u32;
-        (ended.max(owner.ended), ended.saturating_sub(owner.ended))
+    /// How many members of an owner ended well, and how many of those it has not counted yet, as far
+    /// as they were seen to end.
+    pub(super) fn ended_of(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> (u32, u32) {
+        self.ended_among(workload, &self.workloads[workload].members, owner)
+    }
+
+    /// The same where these are its pods.
+    pub(super) fn ended_among(
+        &self,
+        workload: WorkloadIdx,
+        pods: &[PodIdx],
+        owner: &OwnerFacts,
+    ) -> (u32, u32) {
+        let phases = pods.iter().map(|pod| self.pods[*pod].phase);
+        let there = phases.filter(|phase| *phase == PodPhase::Succeeded).count() as u32;
+        let gone = u32::try_from(self.workloads[workload].uncounted).unwrap_or(0);
+        let ended = there.max(owner.ended.saturating_add(gone));
+        (ended, ended.saturating_sub(owner.ended))
     }
 
     /// Whether members that a workload lacks may still come.

@@ -93,6 +93,9 @@ pub struct Workload {
     pub kept_until: Option<Time>,
     /// Places are kept, for as long as it takes, for pods of it that are made once others run.
     pub late: bool,
+    /// How many of its pods were seen to end well, and are gone, that its owner has not counted; it
+    /// may count before they are seen, or such as were never seen.
+    pub uncounted: i32,
     /// Places are kept for pods that follow others of the same run, of which none is left.
     pub between: bool,
     /// It must be derived again from its pods and owner.
@@ -398,6 +401,16 @@ impl Workload {
             () if self.came_up => self.requeue.fell(now),
             () => {}
         }
+    }
+
+    /// Its owner has counted so many members that ended well, and had counted so many before. One
+    /// that counts from the beginning again makes all anew.
+    pub fn count_ended(&mut self, before: u32, now: u32) {
+        self.uncounted = match i32::try_from(now.saturating_sub(before)) {
+            _ if now < before => 0,
+            Ok(more) => self.uncounted.saturating_sub(more),
+            Err(_) => i32::MIN,
+        };
     }
 
     /// Whether places that are kept for its pods are looked for beside those that it has.

@@ -342,6 +342,11 @@ pub fn has_ended(pod: &Pod) -> bool {
     phase(&pod.status).terminal()
 }
 
+/// Whether a pod has ended well.
+pub fn has_ended_well(pod: &Pod) -> bool {
+    phase(&pod.status) == PodPhase::Succeeded
+}
+
 fn phase(status: &PodStatus) -> PodPhase {
     match status.phase.as_deref() {
         Some("Succeeded") => PodPhase::Succeeded,

@@ -90,6 +90,8 @@ pub struct Live {
 pub struct Dirty {
     /// Pods, by uid; also those that are gone.
     pub pods: BTreeSet<Text>,
+    /// Those of them that ended, and whether they did well.
+    pub ended: BTreeMap<Text, bool>,
     /// Owners; Jobs among them have facts, the others remarks.
     pub owners: BTreeSet<OwnerKey>,
     /// Jobs that are gone, by uid.

@@ -349,7 +349,11 @@ impl Live {
             let pod = self.pods.get(uid).filter(|pod| counts(pod, &facts.directory.scheduler));
             let Some(pod) = pod else {
                 if self.told.pods.remove(uid) {
-                    gone.push(Input::PodGone(uid.clone()));
+                    let pod = uid.clone();
+                    gone.push(match dirty.ended.get(uid) {
+                        Some(&well) => Input::PodEnded { pod, well },
+                        None => Input::PodGone(pod),
+                    });
                 }
                 continue;
             };

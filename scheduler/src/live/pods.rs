@@ -11,10 +11,10 @@
 //! the same, so that a new leader counts the same. Another name of ours makes those that ended
 //! before nobody's; those that bear it count from the next list on.
 //!
+//! Of a pod that its owner counts it is told, as it goes, whether it ended well: the owner counts
+//! it a while later, and may make another in its stead.
+//!
 //! Cost: of who is gone a look at the phase and at what is written on it, and nothing is kept.
-
-use capstan_core::model::input::{PodPhase, Text};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Kind;
 use super::cluster::Live;
@@ -24,12 +24,13 @@ use crate::api::pod::Pod;
 use crate::convert::directory::OwnerKey;
 use crate::convert::{marks, pod};
 use crate::gangs;
+use capstan_core::model::input::{PodPhase, Text};
 
 impl Live {
     /// A pod as the API shows it.
     pub(super) fn put_pod(&mut self, pod: &Pod) {
         if pod::has_ended(pod) && !self.counts_ended(pod) {
-            return self.end_pod(&pod.metadata);
+            return self.end_pod(pod);
         }
         let mut draft = match pod::draft(pod, &mut self.shared) {
             Ok(draft) => draft,
@@ -75,13 +76,19 @@ impl Live {
         gangs::counts_ended(&marks, &namespace, owner.as_ref())
     }
 
-    /// A pod has ended, and is of no use to anybody.
-    fn end_pod(&mut self, meta: &ObjectMeta) {
-        let (named, uid) = identity(Kind::Pod, meta);
+    /// A pod has ended, and is of no use to anybody. Of one that somebody made, and that nobody
+    /// deletes, it is told how: its owner may make another, and counts it later than this.
+    fn end_pod(&mut self, pod: &Pod) {
+        let (named, uid) = identity(Kind::Pod, &pod.metadata);
         if !self.roster.holds(Kind::Pod, &named) {
             return;
         }
         self.enter_as(Kind::Pod, &named, &uid);
+        let known = self.pods.get(&uid).filter(|_| pod.metadata.deletion_timestamp.is_none());
+        let made = known.is_some_and(|draft| draft.owner.is_some());
+        if made {
+            self.dirty.ended.insert(uid.clone(), pod::has_ended_well(pod));
+        }
         self.roster.gone(Kind::Pod, &named, &uid);
         self.remove(Kind::Pod, &named, &uid);
     }

@@ -385,7 +385,7 @@ fn id(input: &Input) -> (String, bool) {
         Input::Node(node) => ("node", node.name.to_string(), false),
         Input::NodeGone(name) => ("node", name.to_string(), true),
         Input::Pod(pod) => ("pod", pod.uid.to_string(), false),
-        Input::PodGone(uid) => ("pod", uid.to_string(), true),
+        Input::PodGone(uid) | Input::PodEnded { pod: uid, .. } => ("pod", uid.to_string(), true),
         Input::Owner(owner) => ("owner", owner.uid.to_string(), false),
         Input::OwnerGone(uid) => ("owner", uid.to_string(), true),
         Input::ClusterQueue(queue) => ("cq", queue.name.to_string(), false),

@@ -191,7 +191,7 @@ impl World {
     pub fn change(&mut self, input: Input) {
         match input {
             Input::Pod(pod) => self.put_pod(pod),
-            Input::PodGone(uid) => self.drop_pod(&uid),
+            Input::PodGone(uid) | Input::PodEnded { pod: uid, .. } => self.drop_pod(&uid),
             Input::Owner(owner) => {
                 self.disturbed.insert(owner.uid.clone());
                 self.put_owner(owner);
@@ -336,7 +336,7 @@ impl World {
                 Input::Pod(pod) => {
                     pods.insert(pod.uid.clone(), pod);
                 }
-                Input::PodGone(uid) => {
+                Input::PodGone(uid) | Input::PodEnded { pod: uid, .. } => {
                     pods.remove(&uid);
                 }
                 Input::Owner(owner) => {
@@ -577,6 +577,7 @@ fn identify(input: &Input) -> Option<(Identity, bool)> {
         Input::Pod(_)
         | Input::QueryGone(_)
         | Input::PodGone(_)
+        | Input::PodEnded { .. }
         | Input::Owner(_)
         | Input::OwnerGone(_)
         | Input::Policy(_)

@@ -22,6 +22,7 @@ use capstan_tests::facts::{
 use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
 
 mod behind;
+mod followed;
 mod runtime;
 
 const NOW: Time = Time(1_000_000);

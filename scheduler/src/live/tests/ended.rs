@@ -48,6 +48,10 @@ fn gone(uid: &str) -> Input {
     Input::PodGone(uid.into())
 }
 
+fn ended(uid: &str, well: bool) -> Input {
+    Input::PodEnded { pod: uid.into(), well }
+}
+
 /// What is told of a pod that ran, once it looks like this.
 fn after(live: &mut Live, runs: Value, ended: Value) -> Vec<Input> {
     live.take(Seen::Applied(pod(runs)));
@@ -119,12 +123,22 @@ fn members_that_ended_stay_whoever_made_them_but_what_is_made_again_in_any_case(
         let inputs = after(&mut live, serves("Running"), serves("Succeeded"));
         let stays = !pods(&inputs).is_empty();
         assert_eq!(stays, at < 3, "{which}: {inputs:?}");
-        assert_eq!(inputs.contains(&gone("p")), !stays, "{which}");
+        assert_eq!(inputs.contains(&ended("p", true)), !stays, "{which}");
     }
-    // The Job says itself of its own gang how much of it is done.
-    let mut live = synced(&Config::default());
+    // The Job says itself of its own gang how much of it is done, a while after this.
     let own = |phase| of_job(member("p", &json!({}), phase));
-    assert_eq!(after(&mut live, own("Running"), own("Succeeded"))[0], gone("p"));
+    for (phase, well) in [("Succeeded", true), ("Failed", false)] {
+        let mut live = synced(&Config::default());
+        assert_eq!(after(&mut live, own("Running"), own(phase))[0], ended("p", well));
+        // Its object goes, which says nothing more.
+        live.take(Seen::Deleted(pod(own(phase))));
+        assert!(told(&mut live).is_empty());
+        // Who is stopped ends because of that.
+        let mut live = synced(&Config::default());
+        let mut stopped = own(phase);
+        stopped["metadata"]["deletionTimestamp"] = "2026-01-03T00:00:00Z".into();
+        assert_eq!(after(&mut live, own("Running"), stopped)[0], gone("p"));
+    }
     // Of one that is not read nothing is known.
     let (_, says) = &gangs()[3];
     let flow = |phase| owned(member("p", says, phase), "Workflow", "w", "w1");
