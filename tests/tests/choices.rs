@@ -205,6 +205,9 @@ fn where_more_of_those_who_help_wait_than_are_tried_the_reason_says_so() {
     engine.recount();
 }
 
+/// Minimums of roles.
+type Least<'a> = &'a [(&'a str, u32)];
+
 /// A head, which wants a worker near that is in no replica, that worker, and others in two replicas
 /// of two whose members were made in turns.
 fn head_and_replicas(least: &[(&str, u32)]) -> Vec<PodFacts> {
@@ -224,7 +227,7 @@ fn head_and_replicas(least: &[(&str, u32)]) -> Vec<PodFacts> {
 fn whom_a_head_wants_near_begins_with_it_beside_replicas() {
     let head = &[("head", 1)][..];
     let both = &[("head", 1), ("tpu", 2)][..];
-    let cases: [(&[(&str, u32)], i64, &[&str]); 4] = [
+    let cases: [(Least<'_>, i64, &[&str]); 4] = [
         (head, 1, &["g-0 n0", "g-1 n0"]),
         (head, 4, &["g-0 n0", "g-1 n0"]),
         (both, 3, &["g-0 n0", "g-1 n0", "g-2 n0", "g-4 n0"]),

@@ -245,7 +245,7 @@ impl Engine {
         for node in nodes {
             let mut here: Vec<Vec<PodIdx>> = Vec::new();
             for order in orders {
-                let stands = |pod: &&PodIdx| place(*pod) == Some(node);
+                let stands = |pod: &&PodIdx| place(pod) == Some(node);
                 let order: Vec<PodIdx> = order.iter().filter(stands).copied().collect();
                 if !here.contains(&order) {
                     here.push(order);

@@ -386,7 +386,7 @@ impl ClusterState {
         changes.dirty.insert(new);
     }
 
-    fn remove_pod(&mut self, uid: &Text, changes: &mut Changes) {
+    pub(super) fn remove_pod(&mut self, uid: &Text, changes: &mut Changes) {
         let Some(index) = self.pod_by_uid.remove(uid) else { return };
         self.left_claims.remove(&index);
         self.note_nomination(index, None);

@@ -41,6 +41,10 @@ pub(super) struct Cost {
     began: Reverse<Time>,
 }
 
+/// What somebody is missed by: whether a stop was refused of late, the priority, and how many pods;
+/// `None`: it leaves anyway. Last its turn among others.
+type Importance = (Option<((bool, bool), i32, u32)>, u32);
+
 /// Somebody who could leave a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stander<'c> {
@@ -125,7 +129,7 @@ impl Here<'_> {
 
     /// Where one pod clears one node: who leaves already is taken first, and then who is least
     /// important, as with kube-scheduler.
-    fn importance(&self, state: &ClusterState) -> (Option<((bool, bool), i32, u32)>, u32) {
+    fn importance(&self, state: &ClusterState) -> Importance {
         let Stander { candidate, pods, .. } = self.stander;
         let priority = state.workloads[candidate.workload].priority;
         let stays = !candidate.kind.leaves();

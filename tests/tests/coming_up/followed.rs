@@ -20,7 +20,7 @@ fn a_job_is_up_while_who_follows_starts() {
     let (uid, name) = (text("next"), text("next"));
     let next = PodFacts { uid, name, created: after(1), ..pods[0].clone() };
     let output = engine.step(after(2), vec![Input::Pod(next.clone())]);
-    assert_eq!(binds(&output), ["next n"]);
+    assert_eq!(binds(&output), [("next".to_owned(), "n".to_owned())]);
     let Input::Pod(shown) = bound(&next, "n") else { unreachable!("it is a pod") };
     let counted = OwnerFacts { ended: 1, left: Some(5), ..train };
     let shown = Input::Pod(PodFacts { phase: PodPhase::Pending, ..shown });
