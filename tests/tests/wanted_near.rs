@@ -45,7 +45,10 @@ fn asking(cpu: i64, near: Option<&str>) -> PodShape {
         let affinity = vec![PeerTerm { key: text(key), peers }];
         Arc::new(Neighbours { affinity, ..Neighbours::default() })
     });
-    PodShape { requests: amounts(&[("cpu", cpu)]), neighbours, ..PodShape::default() }
+    // Who looks at others is seen by them.
+    let seen = || Arc::new(Kin { namespace: text(TEAM), labels: labels(&[]) });
+    let (kin, requests) = (near.map(|_| seen()), amounts(&[("cpu", cpu)]));
+    PodShape { requests, neighbours, kin, ..PodShape::default() }
 }
 
 /// Nodes of so much CPU, each a zone of its own, and a queue that owns as much as those hold who

@@ -48,8 +48,8 @@ pub struct Ended {
 }
 
 impl ClusterState {
-    /// A pod ended, and nobody asks for it any more: what it did well its owner counts a while after
-    /// this.
+    /// A pod ended, and nobody asks for it any more: what it did well its owner counts a while
+    /// after this.
     pub(super) fn end_pod(&mut self, uid: &Text, well: bool, changes: &mut Changes) {
         let Some(&index) = self.pod_by_uid.get(uid) else { return };
         let pod = &self.pods[index];

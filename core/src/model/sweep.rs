@@ -3,10 +3,10 @@
 //! A shape, request, node slot or queue name is in use while something that is alive holds its
 //! handle. Handles are held in few places, all of which [`ClusterState::used`] walks: pods (shape,
 //! request, node), workloads (shapes of their sets, queues, assignments), claims (assignments,
-//! planned nodes), notes of where members ended (shapes, nodes), the quota tree (flavors and resources of
-//! its cells), classes (flavors), and what the caller names besides (work that waits, what heads
-//! kept back). Whoever stores a handle anywhere else adds it here; [`ClusterState::recount`]
-//! notices a handle whose slot was given away.
+//! planned nodes), notes of where members ended (shapes, nodes), the quota tree (flavors and
+//! resources of its cells), classes (flavors), and what the caller names besides (work that waits,
+//! what heads kept back). Whoever stores a handle anywhere else adds it here;
+//! [`ClusterState::recount`] notices a handle whose slot was given away.
 
 use capstan_topology::{NodeIdx, RequestIdx};
 

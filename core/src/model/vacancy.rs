@@ -131,8 +131,8 @@ impl ClusterState {
         left.saturating_sub(uncounted).saturating_sub(owner.pods().max(at_once))
     }
 
-    /// How many members of an owner ended well, and how many of those it has not counted yet, as far
-    /// as they were seen to end.
+    /// How many members of an owner ended well, and how many of those it has not counted yet, as
+    /// far as they were seen to end.
     pub(super) fn ended_of(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> (u32, u32) {
         self.ended_among(workload, &self.workloads[workload].members, owner)
     }
