@@ -31,4 +31,5 @@ mod terminating;
 mod trouble;
 mod unready;
 mod volumes;
+mod waves;
 mod writes;
