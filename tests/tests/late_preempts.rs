@@ -425,16 +425,3 @@ fn a_gang_counts_as_all_its_pods() {
     let lone = single("lone", 1, None, 11);
     assert_eq!(cleared_for_one((&whole, ["a", "b", "c"]), (&lone, &["web"])), ["lone"]);
 }
-
-/// One of them leaves, and the rest goes on: that is one pod, which began later.
-#[test]
-fn a_gang_that_goes_on_counts_as_those_who_leave() {
-    let mut members = high_gang(2, 1, None);
-    members.iter_mut().for_each(|member| member.gang.singly = true);
-    let cases: [(&[&str], i32); 2] = [(&[], 10), (&["web"], 11)];
-    for (budgets, priority) in cases {
-        let lone = single("lone", 1, None, priority);
-        let gone = cleared_for_one((&members, ["a", "b", "c"]), (&lone, budgets));
-        assert!(gone.len() == 1 && gone[0].starts_with("g-"), "{gone:?} with {budgets:?}");
-    }
-}

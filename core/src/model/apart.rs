@@ -94,13 +94,20 @@ impl ClusterState {
         (singly, spare)
     }
 
-    /// Which of these pods break a PodDisruptionBudget, if each leaves by itself.
+    /// Which of these pods break a PodDisruptionBudget, if they leave one after the other: those of
+    /// the lowest priority first, of equals who was made last.
     pub(crate) fn break_budgets(&self, pods: &[PodIdx]) -> BTreeSet<PodIdx> {
         if self.budgets.is_empty() {
             return BTreeSet::new();
         }
-        let breaks = |pod: &PodIdx| Allowance::new(self).take(std::iter::once(*pod)) > 0;
-        pods.iter().copied().filter(breaks).collect()
+        let mut in_turn = pods.to_vec();
+        in_turn.sort_by(|a, b| {
+            let (a, b) = (&self.pods[*a], &self.pods[*b]);
+            a.priority.cmp(&b.priority).then_with(|| b.made(a))
+        });
+        let mut allowance = Allowance::new(self);
+        in_turn.retain(|pod| allowance.take(std::iter::once(*pod)) > 0);
+        in_turn.into_iter().collect()
     }
 
     /// These members of a gang leave by themselves: the workloads that they are from now on.

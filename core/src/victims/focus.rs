@@ -32,7 +32,7 @@ use capstan_topology::DomainIdx;
 
 use super::guarded::broken_by;
 use super::stands::{Cost, Stand, Stander};
-use super::{Attempt, For, Removed, Search, Taken};
+use super::{Attempt, For, Removed, Search};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
@@ -340,7 +340,7 @@ impl<'c> Focus<'_, '_, 'c> {
 
     /// What it costs that those leave a node who were taken since `before`.
     fn cost(&self, txn: &Txn<'_>, at: usize, before: usize) -> Cost {
-        let Stand { position, in_order, .. } = &self.stands[at];
+        let in_order = &self.stands[at].in_order;
         let (state, taken) = (txn.state(), &self.removed.taken[before..]);
         let there =
             |workload: WorkloadIdx| in_order.iter().find(|one| one.candidate.workload == workload);
@@ -349,10 +349,7 @@ impl<'c> Focus<'_, '_, 'c> {
         if !self.search.alone {
             return cost;
         }
-        let node = state.room.tree.order()[*position];
-        let in_part = |workload: WorkloadIdx| there(workload).is_some_and(|one| one.in_part);
-        let only = |it: &Taken<'_>| in_part(it.candidate.workload).then_some(node);
-        cost.breaking(broken_by(state, taken, only))
+        cost.breaking(broken_by(state, taken))
     }
 
     /// How many members of the kinds that lack room a node holds.

@@ -15,8 +15,6 @@
 //! other, where a second search might spend what the first needs. Cost: a second attempt at most,
 //! only where a budget tells. Nothing survives a restart.
 
-use capstan_topology::NodeIdx;
-
 use super::removed::{Removed, Taken};
 use super::stands::{self, Cost, Stander};
 use super::{Attempt, For, Search, Victim, order};
@@ -64,11 +62,11 @@ impl Search<'_> {
 fn harm(state: &ClusterState, removed: &Removed<'_>) -> Harm {
     let stopped = || removed.taken.iter().filter(|it| !it.candidate.kind.leaves());
     let kind = stopped().map(|it| it.candidate.kind.rank()).max().unwrap_or(0);
-    let breaks = broken_by(state, &removed.taken, |_| None);
+    let breaks = broken_by(state, &removed.taken);
     let held_back = stopped().map(|it| order::held_back(state, it.candidate)).max();
     let standers = stopped().map(|it| {
-        let pods = stands::stopped(state, stopped_of(state, it, None).into_iter());
-        Stander { candidate: it.candidate, breaks: 0, pods, in_part: false }
+        let pods = stands::stopped(state, stopped_of(state, it).into_iter());
+        Stander { candidate: it.candidate, breaks: 0, pods }
     });
     (kind, breaks, held_back, Cost::of(state, standers))
 }
@@ -80,33 +78,27 @@ fn passes_somebody(list: &[Candidate], removed: &Removed<'_>) -> bool {
         .any(|it| it.breaks > 0 && Some(it.turn) < last && !removed.names.contains(&it.workload))
 }
 
-/// How many pods of these break a budget, one after the other; of whom `only` names a node, those
-/// there. Who leaves already was counted by whoever wrote the budget.
-pub(super) fn broken_by(
-    state: &ClusterState,
-    taken: &[Taken<'_>],
-    only: impl Fn(&Taken<'_>) -> Option<NodeIdx>,
-) -> u32 {
+/// How many pods of these break a budget, one after the other. Who leaves already was counted by
+/// whoever wrote the budget.
+pub(super) fn broken_by(state: &ClusterState, taken: &[Taken<'_>]) -> u32 {
     if state.budgets.is_empty() {
         return 0;
     }
     let mut allowance = Allowance::new(state);
-    taken.iter().map(|it| allowance.take(stopped_of(state, it, only(it)).into_iter())).sum()
+    taken.iter().map(|it| allowance.take(stopped_of(state, it).into_iter())).sum()
 }
 
 /// What each of these takes out of budgets.
 pub(super) fn draws(state: &ClusterState, taken: &[Taken<'_>]) -> Draws {
-    Draws::new(state, taken.iter().map(|it| stopped_of(state, it, None)))
+    Draws::new(state, taken.iter().map(|it| stopped_of(state, it)))
 }
 
-/// Pods that are stopped with a candidate, or those of them on one node. They have their places
-/// where only what it is charged is gone.
-fn stopped_of(state: &ClusterState, taken: &Taken<'_>, on: Option<NodeIdx>) -> Vec<PodIdx> {
+/// Pods that are stopped with a candidate. They have their places where only what it is charged is
+/// gone.
+fn stopped_of(state: &ClusterState, taken: &Taken<'_>) -> Vec<PodIdx> {
     if taken.candidate.kind.leaves() {
         return Vec::new();
     }
     let placed = state.placed(taken.candidate.workload);
-    let placed = placed.filter_map(|pod| Some((pod, state.pods[pod].place?)));
-    let all = taken.held.places.iter().copied().chain(placed);
-    all.filter(|(_, node)| on.is_none_or(|on| on == *node)).map(|(pod, _)| pod).collect()
+    taken.held.places.iter().map(|(pod, _)| *pod).chain(placed).collect()
 }

@@ -4,16 +4,17 @@
 //! and to try one takes a removal for each who leaves it.
 //!
 //! Wanted: nodes that cannot do are left out, and of the others those come first that may cost
-//! least, so that a few tries settle it. What clearing a node costs is told as kube-scheduler
-//! tells it: PodDisruptionBudgets that are broken, the highest priority that leaves, all priorities
-//! that leave, and how late those of the highest began. All of that by pod: a gang that leaves for
-//! one node is all its pods, wherever they are, unless it goes on without those on that node. Of
-//! equal priority a lone pod goes before a gang, and a small gang before a large one.
+//! least, so that a few tries settle it. What clearing a node costs is told as kube-scheduler tells
+//! it: PodDisruptionBudgets that are broken, the highest priority that leaves, all priorities that
+//! leave, and how late those of the highest began. All of that by pod: a gang that leaves for one
+//! node is all its pods, wherever they are: what it can do without is looked at once victims are
+//! found (`cycle/parts.rs`, `cycle/instead.rs`). Of equal priority a lone pod goes before a gang,
+//! and a small gang before a large one.
 //!
 //! Cost: a sum for each who could leave, and sorting them by node. Nothing is changed or kept.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use capstan_topology::{NodeIdx, ResourceIdx};
 
@@ -54,8 +55,6 @@ pub(super) struct Stander<'c> {
     pub(super) breaks: u32,
     /// So many of its pods are stopped.
     pub(super) pods: u32,
-    /// Those are the ones that stand on the node: it goes on without them.
-    pub(super) in_part: bool,
 }
 
 /// Candidates on a node that might hold a member more if all of them left. Where budgets may be
@@ -121,10 +120,7 @@ impl Cost {
 impl Here<'_> {
     /// Takes its pods that are stopped out of what budgets allow; for how many nothing was left.
     fn draw(&self, allowance: &mut Allowance<'_>) -> u32 {
-        match self.stander.in_part {
-            true => allowance.take(self.pods.iter().copied()),
-            false => allowance.breaks(self.stander.candidate.workload),
-        }
+        allowance.breaks(self.stander.candidate.workload)
     }
 
     /// Where one pod clears one node: who leaves already is taken first, and then who is least
@@ -157,7 +153,7 @@ fn by_node<'c>(state: &ClusterState, list: &'c [Candidate]) -> BTreeMap<NodeIdx,
     let mut by_node: BTreeMap<NodeIdx, Vec<Here<'c>>> = BTreeMap::new();
     for candidate in order {
         let pods = stopped(state, state.placed(candidate.workload));
-        let stander = Stander { candidate, breaks: candidate.breaks, pods, in_part: false };
+        let stander = Stander { candidate, breaks: candidate.breaks, pods };
         for pod in state.placed(candidate.workload) {
             let Some(node) = state.pods[pod].place else { continue };
             let here = by_node.entry(node).or_default();
@@ -168,33 +164,8 @@ fn by_node<'c>(state: &ClusterState, list: &'c [Candidate]) -> BTreeMap<NodeIdx,
                 _ => here.push(Here { stander, pods: vec![pod], last: false }),
             }
         }
-        if candidate.kind == Kind::Unqueued {
-            part(state, candidate, &mut by_node);
-        }
     }
     by_node
-}
-
-/// Of one who was put on its nodes last: where it goes on without those who stand there.
-fn part(
-    state: &ClusterState,
-    candidate: &Candidate,
-    by_node: &mut BTreeMap<NodeIdx, Vec<Here<'_>>>,
-) {
-    let (singly, spare) = state.may_leave_singly(candidate.workload);
-    if spare == 0 {
-        return;
-    }
-    let singly: BTreeSet<PodIdx> = singly.into_iter().collect();
-    let nodes: BTreeSet<NodeIdx> = singly.iter().filter_map(|it| state.pods[*it].place).collect();
-    for node in nodes {
-        let Some(here) = by_node.get_mut(&node).and_then(|here| here.last_mut()) else { continue };
-        if here.pods.len() <= spare && here.pods.iter().all(|pod| singly.contains(pod)) {
-            let pods = here.pods.len() as u32;
-            let breaks = here.stander.breaks.min(pods);
-            here.stander = Stander { breaks, pods, in_part: true, ..here.stander };
-        }
-    }
 }
 
 impl Search<'_> {

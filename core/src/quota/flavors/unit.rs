@@ -1,6 +1,7 @@
 //! Units of assignment: pod sets that get their flavors together, and what they ask.
 //!
-//! A unit is one pod set, or all sets of a gang with one group name
+//! A unit is one pod set (members of one template, whatever selectors and PodDisruptionBudgets make
+//! of their labels), or all sets of a gang with one group name
 //! ([`crate::model::input::PodShape::set_group`]), wherever they stand among the others. A part is
 //! what a unit asks of one resource group of its queue: amounts of all its sets added up, for
 //! which one flavor is found that lets every set of the unit onto its nodes. A set gets that flavor
@@ -11,12 +12,14 @@
 //!
 //! Cost: a look at each set of a gang for each of its units.
 
+use std::collections::BTreeMap;
+
 use capstan_topology::ResourceIdx;
 
 use super::{Choice, Demand, class_with};
 use crate::explain::reason::FlavorProblem;
 use crate::model::ids::{ClassIdx, FlavorIdx};
-use crate::model::input::Text;
+use crate::model::input::PodShape;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang;
@@ -42,24 +45,31 @@ impl Part {
     }
 }
 
-/// The units of what is asked for, in the order of their first sets.
+/// The units of what is asked for, in the order of their first sets. Members of one template that a
+/// selector or a PodDisruptionBudget tells apart are of one unit.
 pub(super) fn units(state: &ClusterState, demand: &Demand<'_>) -> Vec<Vec<usize>> {
+    if demand.sets.len() == 1 {
+        return vec![vec![0]];
+    }
+    let mut known: BTreeMap<PodShape, usize> = BTreeMap::new();
     let mut units: Vec<Vec<usize>> = Vec::new();
-    let mut named: Vec<(&Text, usize)> = Vec::new();
     for (at, set) in demand.sets.iter().enumerate() {
-        let Some(name) = &state.room.shape(set.shape).facts.set_group else {
-            units.push(vec![at]);
-            continue;
-        };
-        match named.iter().find(|(known, _)| *known == name) {
-            Some((_, unit)) => units[*unit].push(at),
-            None => {
-                named.push((name, units.len()));
-                units.push(vec![at]);
-            }
+        let facts = &state.room.shape(set.shape).facts;
+        let unit = *known.entry(template(facts)).or_insert(units.len());
+        match units.get_mut(unit) {
+            Some(unit) => unit.push(at),
+            None => units.push(vec![at]),
         }
     }
     units
+}
+
+/// What the members of a unit have in common.
+fn template(shape: &PodShape) -> PodShape {
+    match &shape.set_group {
+        Some(_) => PodShape { set_group: shape.set_group.clone(), ..PodShape::default() },
+        None => PodShape { budgets: Vec::new(), kin: None, ..shape.clone() },
+    }
 }
 
 /// The set that is named when a unit lacks something: the one that asks most devices, of equals
