@@ -28,7 +28,7 @@ use std::sync::Arc;
 use capstan_topology::{NodeIdx, RequestIdx, ResourceIdx};
 
 use crate::model::apply::Changes;
-use crate::model::ids::{FrIdx, PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{GangKey, OwnerFacts, PodPhase, Rank, Roles, Text};
 use crate::model::state::ClusterState;
 use crate::plan::State;
@@ -54,7 +54,11 @@ impl ClusterState {
         let Some(&index) = self.pod_by_uid.get(uid) else { return };
         let pod = &self.pods[index];
         let had = pod.place.or_else(|| changes.to_settle.get(&index).copied());
-        if let Some(workload) = pod.workload.filter(|_| well) {
+        // Others say how many they still have by what their own Jobs have counted.
+        let counts = |workload: &WorkloadIdx| {
+            well && self.owner_of(*workload).is_some_and(|owner| &*owner.kind == "Job")
+        };
+        if let Some(workload) = pod.workload.filter(counts) {
             let uncounted = &mut self.workloads[workload].uncounted;
             *uncounted = uncounted.saturating_add(1);
         }
@@ -144,6 +148,10 @@ impl ClusterState {
         for (pod, node) in &changes.to_settle {
             others.entry(*node).or_default().push(self.pods[*pod].holds);
         }
+        // Who took a place over in this batch is accounted once all workloads are derived.
+        let due = changes.to_settle.keys().flat_map(|pod| self.charges_of(*pod));
+        let due: Vec<(QueueIdx, FrIdx, i64)> = due.collect();
+        due.iter().for_each(|(queue, fr, amount)| self.quota.change(*queue, *fr, *amount));
         let mut places = Vec::new();
         for note in ended.iter().rev() {
             let request = self.room.shape(note.shape).request;
@@ -157,6 +165,7 @@ impl ClusterState {
                 self.take_place(place);
             }
         }
+        due.iter().for_each(|(queue, fr, amount)| self.quota.change(*queue, *fr, -amount));
         places.reverse();
         places
     }

@@ -318,7 +318,13 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
     let mut say = |of, status, reason: &str, message: String| {
         set(conditions, Says { of, status, reason, message }, now);
     };
-    match view.state {
+    // Between two pods of a Job that follow each other, none of which was lost.
+    let stays_up = details.up && before.is_some_and(|it| it.status == "True");
+    let state = match view.state {
+        State::Binding if stays_up => State::Running,
+        state => state,
+    };
+    match state {
         // Nothing was decided yet: no condition is written. What was before is so no more.
         State::Gathering => {
             if decided {
