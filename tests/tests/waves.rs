@@ -43,9 +43,9 @@ fn two_jobs_keep_no_more_than_their_queue_has() {
         engine.step(NOW, facts);
         // What the first of two leaves somebody else gets.
         let other = pod("other", &shape(&[(GPU, 1)]), &in_queue(Some("main")));
-        engine.step(NOW, vec![Input::Pod(PodFacts { priority: 9, ..other.clone() })]);
+        engine.step(NOW, vec![Input::Pod(other.clone())]);
         engine.step(NOW, vec![over(&pair[0])]);
-        engine.step(NOW, vec![bound(&PodFacts { priority: 9, ..other }, "n")]);
+        engine.step(NOW, vec![bound(&other, "n")]);
         engine.step(NOW, vec![over(&first[0])]);
         assert_eq!(used(&engine), 3);
         engine.step(NOW, vec![Input::Pod(next(&first[0])), over(&pair[1])]);

@@ -1,11 +1,10 @@
 //! Units of assignment: pod sets that get their flavors together, and what they ask.
 //!
-//! A unit is one pod set (members of one template, whatever selectors and PodDisruptionBudgets make
-//! of their labels), or all sets of a gang with one group name
-//! ([`crate::model::input::PodShape::set_group`]), wherever they stand among the others. A part is
-//! what a unit asks of one resource group of its queue: amounts of all its sets added up, for
-//! which one flavor is found that lets every set of the unit onto its nodes. A set gets that flavor
-//! for what it asks itself; what it does not ask ties it to no nodes.
+//! A unit is one pod set (its members may be told apart by PodDisruptionBudgets), or all sets of a
+//! gang with one group name ([`crate::model::input::PodShape::set_group`]), wherever they stand
+//! among the others. A part is what a unit asks of one resource group of its queue: amounts of all
+//! its sets added up, for which one flavor is found that lets every set of the unit onto its nodes.
+//! A set gets that flavor for what it asks itself; what it does not ask ties it to no nodes.
 //!
 //! Members that join a gang that runs get the flavors of those of their group name that run
 //! ([`Demand::kept`]).
@@ -46,7 +45,7 @@ impl Part {
 }
 
 /// The units of what is asked for, in the order of their first sets. Members of one template that a
-/// selector or a PodDisruptionBudget tells apart are of one unit.
+/// PodDisruptionBudget tells apart are of one unit.
 pub(super) fn units(state: &ClusterState, demand: &Demand<'_>) -> Vec<Vec<usize>> {
     if demand.sets.len() == 1 {
         return vec![vec![0]];
@@ -68,7 +67,7 @@ pub(super) fn units(state: &ClusterState, demand: &Demand<'_>) -> Vec<Vec<usize>
 fn template(shape: &PodShape) -> PodShape {
     match &shape.set_group {
         Some(_) => PodShape { set_group: shape.set_group.clone(), ..PodShape::default() },
-        None => PodShape { budgets: Vec::new(), kin: None, ..shape.clone() },
+        None => PodShape { budgets: Vec::new(), ..shape.clone() },
     }
 }
 
