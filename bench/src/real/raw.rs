@@ -53,7 +53,9 @@ pub async fn bind_all(kubeconfig: PathBuf, watching: bool) -> Result<(), String>
     let nodes = nodes.list(&ListParams::default()).await.map_err(says)?;
     let nodes: Vec<Arc<str>> = nodes.iter().map(|node| node.name_any().into()).collect();
     let pods: Api<Pod> = Api::all(clients.watches.clone());
-    let mine = ListParams::default().fields(&format!("spec.schedulerName={NAME}"));
+    // Whoever has a node already would be refused, and end it before others are counted.
+    let mine = format!("spec.schedulerName={NAME},spec.nodeName=");
+    let mine = ListParams::default().fields(&mine);
     let pods = pods.list(&mine).await.map_err(says)?;
 
     let leadership = lead(&clients).await?;
