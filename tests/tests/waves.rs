@@ -5,7 +5,7 @@ use capstan_core::Engine;
 use capstan_core::model::input::{Input, OwnerFacts, PodFacts};
 use capstan_core::time::Time;
 use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
-use capstan_tests::hand::{bound, gpu_node, one_queue};
+use capstan_tests::hand::{binds, bound, gpu_node, one_queue};
 
 const NOW: Time = Time(1_000_000);
 
@@ -52,4 +52,22 @@ fn two_jobs_keep_no_more_than_their_queue_has() {
         assert_eq!(used(&engine), 3, "{names:?}");
         engine.recount();
     }
+}
+
+/// Who stands by binds nobody: what is kept its leader knows.
+#[test]
+fn who_stands_by_keeps_nothing() {
+    let (made, pods) = waves("a", 1);
+    let mut facts = one_queue(1);
+    facts.extend([gpu_node("n", 8), Input::Owner(made), bound(&pods[0], "n")]);
+    let mut engine = Engine::new();
+    engine.observe(NOW, facts);
+    engine.observe(NOW, vec![over(&pods[0])]);
+    assert_eq!(used(&engine), 0);
+    engine.observe(NOW, vec![Input::Pod(next(&pods[0]))]);
+    assert_eq!(used(&engine), 0);
+    let output = engine.step(NOW, vec![]);
+    let came = ("a-0-next".to_owned(), "n".to_owned());
+    assert_eq!(binds(&output), [came], "it leads now");
+    engine.recount();
 }

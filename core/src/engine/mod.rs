@@ -153,6 +153,7 @@ impl Engine {
     /// What a step would say of these facts alone (an annotation that cannot be read) is the
     /// leader's to say, and is dropped.
     pub fn observe(&mut self, now: Time, inputs: Vec<Input>) {
+        self.state.decides = false;
         self.take_in(now, inputs);
         self.tell_news();
         self.nameless();
@@ -165,6 +166,7 @@ impl Engine {
 
     /// Applies facts, runs rounds, and returns what to do.
     pub fn step(&mut self, now: Time, inputs: Vec<Input>) -> StepOutput {
+        self.state.decides = true;
         if inputs.iter().any(is_news) {
             self.kept_back.all_is_new();
         }

@@ -19,7 +19,8 @@
 //! What a kubelet refused goes elsewhere, so a pod that failed before it ran leaves no note; nor
 //! does one that claims devices, which go with it.
 //!
-//! Restart: notes and places are not known to a new leader: who comes then queues anew. Cost: a
+//! Restart: notes and places are not known to a new leader, nor kept by who stands by: who comes
+//! then queues anew. Cost: a
 //! note for each member of an owner that ends, as many as the owner has at once.
 
 use std::collections::BTreeMap;
@@ -109,7 +110,7 @@ impl ClusterState {
             }
             return;
         }
-        if !kept.is_empty() || self.is_being_stopped(workload, real) {
+        if !self.decides || !kept.is_empty() || self.is_being_stopped(workload, real) {
             return;
         }
         *kept = self.places_between((workload, &owner), real, &ended, changes);

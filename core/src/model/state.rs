@@ -109,6 +109,8 @@ pub struct ClusterState {
     /// Gangs that have places, but fewer than their minimum, with when that was first so; `None`:
     /// so long ago that what could be done about it has been done.
     pub in_part: BTreeMap<WorkloadIdx, Option<Time>>,
+    /// Whether it is decided here what facts leave open: who stands by follows its leader.
+    pub(crate) decides: bool,
     /// Where members of owners were that ended while others of their gang have places.
     pub(super) ended: BTreeMap<WorkloadIdx, Vec<Ended>>,
     /// Quota that gangs keep for members that they lack.
