@@ -156,7 +156,7 @@ impl Engine {
         }
         let moved =
             self.reservations.moved && self.kept_back.starts_are_new(&self.reservations.starts());
-        round.decided || round.more || moved || self.wake_by_share()
+        round.decided || round.more || moved || self.wake_by_borrowers()
     }
 
     /// The head of work without a queue, then members above the minimum.

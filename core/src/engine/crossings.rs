@@ -5,9 +5,11 @@
 //! nodes) must be looked at again when a queue, or a cohort around it, crosses its own quota; so
 //! must what a gang that runs lacks.
 //!
-//! While fair sharing is on, work may also be let in because somebody else's share rose, be it
-//! that he borrowed before, or that only a cohort around him borrows: the trees where that happened
-//! are looked at once more, when nothing else is left to decide.
+//! Who borrowed before and borrows more may have more taken back, his older work, too: what was too
+//! little may be enough. While fair sharing is on, work may also be let in because somebody else's
+//! share rose, be it that he borrowed before, or that only a cohort around him borrows. The trees
+//! where that happened are looked at once more, when nothing else is left to decide: one look for
+//! all that gained, at those alone whose queues may take back from others.
 //!
 //! Kept: for each node of the quota tree the flavors and resources that it is known to borrow.
 //! Growth adds to it and wakes, frees take away from it, and a tree that is built anew begins with
@@ -18,13 +20,14 @@ use std::collections::BTreeSet;
 
 use crate::engine::Engine;
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::input::PreemptReclaim;
 use crate::quota::build::QuotaState;
 
 /// Nodes of the quota tree that borrow, with what.
 #[derive(Debug, Default)]
 pub(super) struct Crossings {
     known: BTreeSet<(QuotaIdx, FrIdx)>,
-    /// Roots of trees in which a share rose.
+    /// Roots of trees in which somebody borrows more than before.
     risen: BTreeSet<QuotaIdx>,
 }
 
@@ -38,9 +41,7 @@ impl Engine {
                 crossed.insert(quota.tree.root(node));
             }
         }
-        if self.state.quota.shares_fairly() {
-            self.note_rises(gained);
-        }
+        self.note_rises(gained);
         if crossed.is_empty() {
             return;
         }
@@ -68,27 +69,37 @@ impl Engine {
     fn note_rises(&mut self, gained: &BTreeSet<QueueIdx>) {
         let (quota, tree) = (&self.state.quota, &self.state.quota.tree);
         let nodes = gained.iter().filter_map(|queue| quota.queue(*queue).node);
-        // What a queue owns may be what its cohort borrows; a root has no share.
-        let shares = |node: QuotaIdx| {
+        // What a queue owns may be what its cohort borrows; from a root nobody lends.
+        let borrows = |node: QuotaIdx| {
             let mut up = std::iter::successors(Some(node), |node| tree.parent(*node));
             up.any(|node| tree.parent(node).is_some() && tree.borrowed(node).next().is_some())
         };
-        self.crossings.risen.extend(nodes.filter(|node| shares(*node)).map(|node| tree.root(node)));
+        let risen = nodes.filter(|node| borrows(*node)).map(|node| tree.root(node));
+        self.crossings.risen.extend(risen);
     }
 
-    /// Whether somebody is to be looked at again because others' shares rose.
-    pub(crate) fn wake_by_share(&mut self) -> bool {
+    /// Whether somebody is to be looked at again because others borrow more.
+    pub(crate) fn wake_by_borrowers(&mut self) -> bool {
         let risen = std::mem::take(&mut self.crossings.risen);
         if risen.is_empty() {
             return false;
         }
         let quota = &self.state.quota;
-        let in_tree = |queue: Option<QueueIdx>| {
-            queue.and_then(|queue| quota.root(queue)).is_some_and(|root| risen.contains(&root))
+        let by_share = quota.shares_fairly();
+        let takes_back = |queue: QueueIdx| {
+            let facts = quota.queue(queue).facts.as_ref();
+            facts.is_some_and(|facts| facts.preemption.reclaim != PreemptReclaim::Never)
         };
-        // Heads of strict queues are never parked.
+        let in_tree = |queue: Option<QueueIdx>| {
+            let may = |queue: &QueueIdx| by_share || takes_back(*queue);
+            let root = queue.filter(may).and_then(|queue| quota.root(queue));
+            root.is_some_and(|root| risen.contains(&root))
+        };
+        // Heads of strict queues are never parked. Without shares the round after a gain has looked
+        // at them.
         let head = |queue: Option<QueueIdx>| self.waiting.head(queue).is_some();
-        let stands = self.waiting.active().any(|queue| in_tree(Some(queue)) && head(Some(queue)));
+        let stood = |queue| in_tree(Some(queue)) && head(Some(queue));
+        let stands = by_share && self.waiting.active().any(stood);
         let woken = self.waiting.wake_quota(in_tree);
         self.grow_in(&risen) || woken || stands
     }
