@@ -53,6 +53,7 @@ mod verdicts;
 mod views;
 mod volumes;
 pub(crate) mod waiting;
+mod wakes;
 
 /// The engine: owns the whole state, decides in `step`.
 #[derive(Debug, Default)]
@@ -278,25 +279,7 @@ impl Engine {
         if changes.everything || changes.facts {
             self.reservations.forget_pools();
         }
-        let everything = std::mem::take(&mut self.claim_freed) || changes.everything;
-        if everything {
-            self.waiting.wake(|_| true, |_| true);
-        }
-        match changes.room {
-            true if changes.facts => self.waiting.wake(|_| true, |wake| wake.room),
-            true => self.waiting.wake_by_amounts(|_| true, |wake| wake.room),
-            false => {}
-        }
-        self.wake_helped();
-        if changes.storage {
-            self.wake_for_storage();
-        }
-        self.wake_queues(&changes.queues);
-        if everything || changes.room || !changes.queues.is_empty() {
-            self.growth.append(&mut self.growth_parked);
-        } else if heads_changed {
-            self.wake_those_behind_heads();
-        }
+        self.wake_for(&changes, heads_changed);
         changes.came.iter().for_each(|admitted| self.arrivals.note(*admitted, now));
         self.send_arrived(now, &changes.arrived);
     }
@@ -325,53 +308,6 @@ impl Engine {
             }
             self.state.keep_state(workload);
         }
-    }
-
-    /// Claims, volumes or classes changed: work that has volumes is looked at again.
-    fn wake_for_storage(&mut self) {
-        let room = &self.state.room;
-        let has_volumes = |shape| room.shape(shape).facts.volumes.is_some();
-        self.waiting.wake_shapes(has_volumes);
-        let workloads = &self.state.workloads;
-        let concerned = |workload: &WorkloadIdx| {
-            workloads[*workload].sets.iter().any(|set| has_volumes(set.shape))
-        };
-        self.growth.extend(self.growth_parked.extract_if(.., concerned));
-    }
-
-    /// Extra members that wait for a head's sake are looked at again: it may be gone, or ask less.
-    fn wake_those_behind_heads(&mut self) {
-        let workloads = &self.state.workloads;
-        let behind = |workload: &WorkloadIdx| {
-            let reason = workloads[*workload].reason.as_ref().map(obstacles::told);
-            let behind = |reason: &Reason| {
-                matches!(
-                    reason,
-                    Reason::Exposes { .. } | Reason::HeldBack { .. } | Reason::Reserved { .. }
-                )
-            };
-            reason.is_some_and(behind)
-        };
-        let woken: Vec<_> = self.growth_parked.iter().copied().filter(behind).collect();
-        for workload in woken {
-            self.growth_parked.remove(&workload);
-            self.growth.insert(workload);
-        }
-    }
-
-    /// Wakes parked work of every queue that shares a tree with one of these.
-    pub(crate) fn wake_queues(&mut self, freed: &BTreeSet<QueueIdx>) {
-        if freed.is_empty() {
-            return;
-        }
-        self.note_frees(freed);
-        self.try_anew();
-        let roots: BTreeSet<_> = freed.iter().filter_map(|q| self.state.quota.root(*q)).collect();
-        let quota = &self.state.quota;
-        let in_tree = |queue: Option<QueueIdx>| {
-            queue.and_then(|queue| quota.root(queue)).is_some_and(|root| roots.contains(&root))
-        };
-        self.waiting.wake_by_amounts(in_tree, |wake| wake.quota);
     }
 
     /// Forgets a workload that is gone.

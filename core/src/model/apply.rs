@@ -11,7 +11,8 @@ use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape, Text,
+    GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape, ResourceClaimKey,
+    Text,
 };
 use crate::model::pod::{Binding, Pod, Rare, Takeover};
 use crate::model::state::ClusterState;
@@ -49,6 +50,10 @@ pub struct Changes {
     pub storage: bool,
     /// Devices or claims on them changed: what they cost may have.
     pub devices: bool,
+    /// Devices came free, or changed: work that asks for devices may fit.
+    pub devices_free: bool,
+    /// Claims that merely have devices now: who shares them may fit.
+    pub allocated: BTreeSet<ResourceClaimKey>,
     /// Workloads whose claims on what victims hold are to be counted anew.
     pub claims: BTreeSet<WorkloadIdx>,
     /// What was chosen for claims of pods that were taken off the accounts: it stands, if they are
@@ -111,11 +116,7 @@ impl ClusterState {
             | Input::Answers { .. }
             | Input::QueryGone(_)
             | Input::ResourceClaim(_)
-            | Input::ResourceClaimGone(_) => {
-                self.look_at_devices_of(&input);
-                changes.room |= self.room.apply_devices(input);
-                (changes.facts, changes.devices) = (true, true);
-            }
+            | Input::ResourceClaimGone(_) => self.apply_devices(input, changes),
             Input::Deactivated(facts) => {
                 let name = (facts.namespace, facts.name);
                 self.deactivate(name, Some(facts.owners.into()), changes);

@@ -34,13 +34,32 @@ impl ClusterState {
 }
 
 impl ClusterState {
+    /// Stores a fact of devices or claims. It makes room for those alone who ask for devices, and
+    /// where a claim merely has them now, for those alone who share it.
+    pub(super) fn apply_devices(&mut self, fact: Input, changes: &mut Changes) {
+        self.look_at_devices_of(&fact);
+        let takes = match &fact {
+            Input::ResourceClaim(claim) => {
+                self.room.devices.only_takes(claim).then(|| claim.key.clone())
+            }
+            _ => None,
+        };
+        let may_fit = self.room.apply_devices(fact);
+        match takes {
+            Some(claim) if may_fit => _ = changes.allocated.insert(claim),
+            Some(_) => {}
+            None => changes.devices_free |= may_fit,
+        }
+        (changes.facts, changes.devices) = (true, true);
+    }
+
     /// The time of claims whose devices are not ready may be over now, and they are of no use then:
     /// work that waits is looked at again.
     pub(crate) fn let_claims_lapse(&mut self, changes: &mut Changes) {
         let (now, timeout) = (self.now, self.policy.device_timeout);
         if self.room.devices.let_lapse(now, timeout) {
             self.room.touch_all();
-            (changes.room, changes.facts) = (true, true);
+            (changes.devices_free, changes.facts) = (true, true);
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct Devices {
     pub(super) held: BTreeMap<PodIdx, PodHold>,
     /// Pods that hold devices for a claim of their own.
     pub(super) own: BTreeMap<ResourceClaimKey, PodIdx>,
-    shared: BTreeMap<ResourceClaimKey, SharedHold>,
+    pub(super) shared: BTreeMap<ResourceClaimKey, SharedHold>,
     pub(super) users: Users,
     /// Pods that do not exist and hold devices: `PodIdx::stand_in` of each number below.
     stand_ins: u32,

@@ -175,6 +175,21 @@ impl Devices {
             && with(old.allocation.clone()) == *old
     }
 
+    /// Whether facts of a claim tell nothing new but that it has devices now, and nothing comes free
+    /// by that: whatever is held for it is among them.
+    pub(crate) fn only_takes(&self, facts: &ResourceClaimFacts) -> bool {
+        let Some(old) = self.claims.get(&facts.key).filter(|old| old.allocation.is_none()) else {
+            return false;
+        };
+        let Some(has) = &facts.allocation else { return false };
+        let shared = self.shared.get(&facts.key).map(|hold| &hold.chosen);
+        let own = self.own.get(&facts.key).into_iter().flat_map(|pod| &self.held[pod].own);
+        let own = own.filter(|held| held.key.as_ref() == Some(&facts.key));
+        let held = own.map(|held| &held.chosen).chain(shared).flat_map(|chosen| &chosen.devices);
+        ResourceClaimFacts { allocation: None, ..facts.clone() } == *old
+            && held.into_iter().all(|one| one.admin || has.devices.contains(&one.device))
+    }
+
     /// Stores such facts. Returns whether work that waits may do something about the claim now: it
     /// has been left by somebody, and is in nobody's use.
     pub(crate) fn put_reserved(&mut self, facts: ResourceClaimFacts) -> bool {

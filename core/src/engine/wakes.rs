@@ -1,0 +1,98 @@
+//! Whom new facts wake.
+//!
+//! Work that was looked at and found nothing is parked, and is looked at again only when something
+//! changed that it waits for: a look costs as much as the first one did, and whoever is first in
+//! its queue goes before those who have not been looked at. So each change wakes those alone whom
+//! it may help: free quota the tree it is in, volumes and devices those who ask for such, and what
+//! merely takes devices nobody but those who share the claim.
+//!
+//! Restart: nothing is kept; all work is looked at. Cost: a pass over groups of waiting work for
+//! each kind of change in a batch of facts.
+
+use std::collections::BTreeSet;
+
+use crate::engine::Engine;
+use crate::explain::obstacles;
+use crate::explain::reason::Reason;
+use crate::model::apply::Changes;
+use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::rules::dynamic_resources;
+
+impl Engine {
+    /// Wakes whom a batch of facts may help, or what heads ask now.
+    pub(super) fn wake_for(&mut self, changes: &Changes, heads_changed: bool) {
+        let everything = std::mem::take(&mut self.claim_freed) || changes.everything;
+        if everything {
+            self.waiting.wake(|_| true, |_| true);
+        }
+        match changes.room {
+            true if changes.facts => self.waiting.wake(|_| true, |wake| wake.room),
+            true => self.waiting.wake_by_amounts(|_| true, |wake| wake.room),
+            false => {}
+        }
+        self.wake_helped();
+        self.wake_for_objects(changes);
+        self.wake_queues(&changes.queues);
+        if everything || changes.room || !changes.queues.is_empty() {
+            self.growth.append(&mut self.growth_parked);
+        } else if heads_changed {
+            self.wake_those_behind_heads();
+        }
+    }
+
+    /// Claims, volumes, classes or devices changed: work that has such is looked at again.
+    fn wake_for_objects(&mut self, changes: &Changes) {
+        let (devices, allocated) = (changes.devices_free, &changes.allocated);
+        if !changes.storage && !devices && allocated.is_empty() {
+            return;
+        }
+        let room = &self.state.room;
+        let concerned = |shape: ShapeIdx| {
+            let facts = &room.shape(shape).facts;
+            changes.storage && facts.volumes.is_some()
+                || devices && !facts.claims.is_empty()
+                || dynamic_resources::named(facts).any(|claim| allocated.contains(claim))
+        };
+        self.waiting.wake_shapes(concerned);
+        let workloads = &self.state.workloads;
+        let grows = |workload: &WorkloadIdx| {
+            workloads[*workload].sets.iter().any(|set| concerned(set.shape))
+        };
+        self.growth.extend(self.growth_parked.extract_if(.., grows));
+    }
+
+    /// Extra members that wait for a head's sake are looked at again: it may be gone, or ask less.
+    fn wake_those_behind_heads(&mut self) {
+        let workloads = &self.state.workloads;
+        let behind = |workload: &WorkloadIdx| {
+            let reason = workloads[*workload].reason.as_ref().map(obstacles::told);
+            let behind = |reason: &Reason| {
+                matches!(
+                    reason,
+                    Reason::Exposes { .. } | Reason::HeldBack { .. } | Reason::Reserved { .. }
+                )
+            };
+            reason.is_some_and(behind)
+        };
+        let woken: Vec<_> = self.growth_parked.iter().copied().filter(behind).collect();
+        for workload in woken {
+            self.growth_parked.remove(&workload);
+            self.growth.insert(workload);
+        }
+    }
+
+    /// Wakes parked work of every queue that shares a tree with one of these.
+    pub(crate) fn wake_queues(&mut self, freed: &BTreeSet<QueueIdx>) {
+        if freed.is_empty() {
+            return;
+        }
+        self.note_frees(freed);
+        self.try_anew();
+        let roots: BTreeSet<_> = freed.iter().filter_map(|q| self.state.quota.root(*q)).collect();
+        let quota = &self.state.quota;
+        let in_tree = |queue: Option<QueueIdx>| {
+            queue.and_then(|queue| quota.root(queue)).is_some_and(|root| roots.contains(&root))
+        };
+        self.waiting.wake_by_amounts(in_tree, |wake| wake.quota);
+    }
+}
