@@ -327,6 +327,25 @@ fn what_a_group_can_do_without_leaves_where_somebody_else_would_be_missed_more()
     assert_eq!(leaves_of((1, 0), &[], 0), strings(&["v"], &[]), "higher priority");
 }
 
+/// Two pods on one node, or a member of each of two groups on another: the sum of priorities tells.
+#[test]
+fn of_as_many_members_leave_who_count_for_less_than_whole_victims() {
+    let mut facts = vec![namespace()];
+    facts.extend(["n0", "n1", "n2"].map(|node| gpu_node(node, 2)));
+    let groups =
+        [("x", 4), ("y", 1)].map(|(name, priority)| (group_named(name, 2, 1, None), priority));
+    for (mut members, priority) in groups {
+        members.iter_mut().for_each(|member| member.priority = priority);
+        facts.extend([bound(&members[0], "n0"), bound(&members[1], "n2")]);
+    }
+    facts.extend(
+        ["v", "w"].map(|name| bound(&PodFacts { priority: 4, ..high(name, 1, None) }, "n1")),
+    );
+    let mut engine = engine(facts);
+    let output = arrives(&mut engine, high("hi", 2, None));
+    assert_eq!((evicted(&output), singly(&output)), strings(&["x-0", "y-0"], &["x-0", "y-0"]));
+}
+
 /// One whose source wants all or none, whose members have parts of their own, or others whom all
 /// the rest waits for.
 #[test]

@@ -5,14 +5,14 @@
 //! members would do.
 //!
 //! Decides, once victims of work without a queue are certain, whether members that may leave gangs
-//! by themselves (`model/apart.rs`) leave in their stead, and nobody else: if fewer of them break
-//! budgets, or the highest priority that leaves is lower, or they are fewer. In queues that is not
-//! asked: there it counts by workload what is taken back, and turns are counted, too. Nor is it
-//! where nobody was found who leaves whole, or such members would do only beside others.
+//! by themselves (`model/apart.rs`) leave in their stead, and nobody else: if others pay less for
+//! that ([`toll`](super::toll)). In queues that is not asked: there it counts by workload what is
+//! taken back, and turns are counted, too. Nor is it where nobody was found who leaves whole, or
+//! such members would do only beside others.
 //!
 //! Phases: gangs of lower priority -> what of each may leave on one node, if amounts would do, and
 //! everywhere -> of each such set as many of the last as it takes, and everyone of these goes back
-//! without whom it fits -> the least harm. Each try is a look for places for all members of the
+//! without whom it fits -> the least toll. Each try is a look for places for all members of the
 //! preemptor, which has [`TRIES_MAX`]. Who was made last is looked at, however much it holds.
 //!
 //! Restart: as for any members that leave by themselves. Cost: one pass over work without a queue
@@ -24,8 +24,8 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::cycle::Entry;
+use crate::cycle::toll::{Parts, Toll};
 use crate::engine::Engine;
-use crate::model::budgets::Allowance;
 use crate::model::claim::Places;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::GangKey;
@@ -47,10 +47,6 @@ const NODES_MAX: usize = 16;
 /// Members that are looked at together, wherever they stand, if they are no more.
 const ANYWHERE_MAX: usize = 64;
 
-/// What it costs that some leave; the lower, the better: how many break a budget, the highest
-/// priority, and how many they are.
-type Harm = (u32, Option<i32>, usize);
-
 /// What a gang can do without: who may leave, who stays longest first, and how many together.
 type Surplus = (Vec<PodIdx>, usize);
 
@@ -62,15 +58,15 @@ impl Engine {
         entry: &Entry,
         assignment: &Arc<Assignment>,
         found: &[Victim],
-        parts: &BTreeMap<WorkloadIdx, Vec<PodIdx>>,
+        parts: &Parts,
     ) -> Option<(Places, Vec<PodIdx>)> {
         if entry.queue.is_some() {
             return None;
         }
-        let most = self.harm(&self.pods_stopped(found, parts));
+        let most = self.toll_in_part(found, parts);
         let surplus = self.surplus_below(entry.workload, most);
         let mut tries = TRIES_MAX;
-        let mut best: Option<(Harm, Vec<PodIdx>)> = None;
+        let mut best: Option<(Toll, Vec<PodIdx>)> = None;
         for set in self.sets_of(entry, &surplus) {
             let some = fewest(&set, |leave| {
                 let more = tries > 0;
@@ -78,9 +74,9 @@ impl Engine {
                 more && self.plan_without_members(entry, assignment, leave).is_some()
             });
             let Some(leave) = some else { continue };
-            let harm = self.harm(&leave);
-            if harm < best.as_ref().map_or(most, |(least, _)| *least) {
-                best = Some((harm, leave));
+            let toll = self.toll_of_members(&leave);
+            if toll < best.as_ref().map_or(most, |(least, _)| *least) {
+                best = Some((toll, leave));
             }
         }
         let (_, leave) = best?;
@@ -115,45 +111,16 @@ impl Engine {
         })
     }
 
-    /// Pods that are stopped with victims, of whom some leave only in part. Who leaves already is
-    /// not stopped.
-    fn pods_stopped(
-        &self,
-        found: &[Victim],
-        parts: &BTreeMap<WorkloadIdx, Vec<PodIdx>>,
-    ) -> Vec<PodIdx> {
-        let mut leave = Vec::new();
-        for victim in found.iter().filter(|victim| !self.state.leaving(victim.workload)) {
-            match parts.get(&victim.workload) {
-                Some(part) => leave.extend(part.iter().copied()),
-                None => leave.extend(self.state.placed(victim.workload)),
-            }
-        }
-        leave
-    }
-
-    fn harm(&self, leave: &[PodIdx]) -> Harm {
-        let state = &self.state;
-        let mut allowance = Allowance::new(state);
-        let breaks = allowance.take(leave.iter().copied());
-        let priority = |pod: &PodIdx| Some(state.workloads[state.pods[*pod].workload?].priority);
-        (breaks, leave.iter().filter_map(priority).max(), leave.len())
-    }
-
     /// What gangs without a queue can do without, of lower priority than a preemptor, if that could
     /// cost less than this: those of the lowest priority first.
-    fn surplus_below(
-        &self,
-        preemptor: WorkloadIdx,
-        (breaks, highest, _): Harm,
-    ) -> Vec<(i32, Surplus)> {
+    fn surplus_below(&self, preemptor: WorkloadIdx, most: Toll) -> Vec<(i32, Surplus)> {
         let state = &self.state;
         let below = state.workloads[preemptor].priority;
         let may = |workload: &WorkloadIdx| {
             let gang = &state.workloads[*workload];
             matches!(gang.id.key, GangKey::Group(..))
                 && gang.priority < below
-                && (breaks > 0 || Some(gang.priority) <= highest)
+                && most.is_above(gang.priority)
                 && gang.stays.is_none()
                 && *workload != preemptor
                 && !victims::refused_of_late(state, *workload)

@@ -29,7 +29,7 @@
 //! Restart: who leaves is marked as leaving by itself, and claimed again as any victim. Cost: for
 //! preemptors that chose such gangs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_topology::{NodeIdx, ResourceIdx};
@@ -37,6 +37,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 use crate::cycle::Entry;
 use crate::cycle::overlap::Planned;
 use crate::cycle::preemptions::is_elsewhere;
+use crate::cycle::toll::Parts;
 use crate::engine::Engine;
 use crate::model::claim::Places;
 use crate::model::ids::{PodIdx, WorkloadIdx};
@@ -61,7 +62,7 @@ struct Parting<'a> {
     /// Who leaves.
     names: &'a [WorkloadIdx],
     /// Of these some only with these members: with those it fits.
-    parts: BTreeMap<WorkloadIdx, Vec<PodIdx>>,
+    parts: Parts,
     /// Tries left.
     tries: u32,
 }
@@ -96,7 +97,7 @@ impl Engine {
             PreemptionReason::InClusterQueue => within,
             reason => reason == PreemptionReason::InCohortFairSharing,
         };
-        let (tries, parts) = (TRIES_MAX, BTreeMap::new());
+        let (tries, parts) = (TRIES_MAX, Parts::new());
         let mut parting = Parting { entry, assignment, names: &names, parts, tries };
         for victim in found.iter().rev().filter(|victim| !whole(victim.reason)) {
             let (order, spare) = self.state.may_leave_singly(victim.workload);

@@ -1,20 +1,28 @@
-//! What it costs others that a gang starts with some of its members and not with others.
+//! What it costs others that some leave, and not others.
 //!
 //! Problem: a gang may begin, or be completed, with one or another of its members, and different
-//! work has to leave for each choice of them.
+//! work has to leave for each choice of them. And members that gangs can do without may leave in
+//! the stead of victims (`instead`).
 //!
 //! Wanted: the choice for which others pay least, as kube-scheduler compares nodes and `victims`
 //! the nodes of one pod: the fewest PodDisruptionBudgets that are broken, then the lowest of the
 //! highest priorities that leave, then the least sum of all priorities, pod by pod, which mostly is
-//! the number of pods. Who leaves already pays nothing more; of choices for which only such leave
-//! that one is better which waits for fewer. Of equals the first one stays.
+//! the number of pods. Of a gang that goes on with fewer members only those count who leave, with
+//! the priority of their gang. Who leaves already pays nothing more; of choices that are equal but
+//! for such that one is better which waits for fewer. Of equals the first one stays.
 //!
 //! Cost: a look at each pod of each victim. Restart: nothing is kept.
+
+use std::collections::BTreeMap;
 
 use crate::cycle::{Entry, Verdict};
 use crate::engine::Engine;
 use crate::model::budgets::Allowance;
+use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::victims::Victim;
+
+/// Of victims that leave only in part: with which members.
+pub(super) type Parts = BTreeMap<WorkloadIdx, Vec<PodIdx>>;
 
 /// What others pay; the lower, the better. What comes first decides first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,24 +33,63 @@ pub(super) struct Toll {
     highest: Option<i32>,
     /// The priorities of all pods that are stopped, each counted from the lowest there is.
     sum: u64,
-    /// Workloads that leave, those among them that do so already.
+    /// Workloads that leave, and members that leave theirs by themselves; those among them that do
+    /// so already.
     leave: usize,
 }
 
+impl Toll {
+    /// Whether somebody of such a priority could leave for less.
+    pub(super) fn is_above(&self, priority: i32) -> bool {
+        self.breaks > 0 || Some(priority) <= self.highest
+    }
+
+    /// So many pods of one priority are stopped, too.
+    fn add(&mut self, priority: i32, pods: usize) {
+        let above_least = u64::from(priority.abs_diff(i32::MIN));
+        self.highest = self.highest.max(Some(priority));
+        self.sum = self.sum.saturating_add(above_least.saturating_mul(pods as u64));
+    }
+}
+
 impl Engine {
-    /// What these pay.
+    /// What victims pay that leave whole.
     pub(super) fn toll(&self, victims: &[Victim]) -> Toll {
+        self.toll_in_part(victims, &Parts::new())
+    }
+
+    /// What victims pay, of whom some leave only in part. Work is stopped as well that has no pods
+    /// yet: it counts as one.
+    pub(super) fn toll_in_part(&self, victims: &[Victim], parts: &Parts) -> Toll {
         let state = &self.state;
-        let mut toll = Toll { leave: victims.len(), ..Toll::default() };
-        let mut allowance = Allowance::new(state);
-        let stopped = victims.iter().map(|victim| victim.workload);
-        for workload in stopped.filter(|workload| !state.leaving(*workload)) {
-            let priority = state.workloads[workload].priority;
-            let above_least = u64::from(priority.abs_diff(i32::MIN));
-            let pods = state.placed(workload).count().max(1) as u64;
-            toll.breaks += allowance.breaks(workload);
-            toll.highest = toll.highest.max(Some(priority));
-            toll.sum = toll.sum.saturating_add(above_least.saturating_mul(pods));
+        let (mut toll, mut allowance) = (Toll::default(), Allowance::new(state));
+        for victim in victims {
+            let part = parts.get(&victim.workload);
+            toll.leave += part.map_or(1, Vec::len);
+            if state.leaving(victim.workload) {
+                continue;
+            }
+            let (pods, breaks) = match part {
+                Some(members) => (members.len(), allowance.take(members.iter().copied())),
+                None => {
+                    let pods = state.placed(victim.workload).count();
+                    (pods.max(1), allowance.breaks(victim.workload))
+                }
+            };
+            toll.breaks += breaks;
+            toll.add(state.workloads[victim.workload].priority, pods);
+        }
+        toll
+    }
+
+    /// What members pay that leave their gangs by themselves.
+    pub(super) fn toll_of_members(&self, members: &[PodIdx]) -> Toll {
+        let state = &self.state;
+        let breaks = Allowance::new(state).take(members.iter().copied());
+        let mut toll = Toll { breaks, leave: members.len(), ..Toll::default() };
+        for &member in members {
+            let gang = state.pods[member].workload.expect("it is a member of a gang");
+            toll.add(state.workloads[gang].priority, 1);
         }
         toll
     }
@@ -71,11 +118,10 @@ mod tests {
 
     #[test]
     fn choices_are_compared_as_kube_scheduler_compares_nodes() {
-        let toll = |breaks, priorities: &[i32]| Toll {
-            breaks,
-            highest: priorities.iter().copied().max(),
-            sum: priorities.iter().map(|it| u64::from(it.abs_diff(i32::MIN))).sum(),
-            leave: priorities.len(),
+        let toll = |breaks, priorities: &[i32]| {
+            let mut toll = Toll { breaks, leave: priorities.len(), ..Toll::default() };
+            priorities.iter().for_each(|priority| toll.add(*priority, 1));
+            toll
         };
         let in_order = [
             Toll::default(),
@@ -90,5 +136,15 @@ mod tests {
             toll(2, &[-9, -9]),
         ];
         assert!(in_order.is_sorted_by(|one, next| one < next));
+    }
+
+    #[test]
+    fn whoever_could_leave_for_less_is_no_more_important() {
+        let mut toll = Toll::default();
+        assert!(!toll.is_above(i32::MIN), "nobody pays anything");
+        toll.add(3, 2);
+        assert!(toll.is_above(3) && !toll.is_above(4));
+        toll.breaks = 1;
+        assert!(toll.is_above(4), "a budget that is broken is worse");
     }
 }
