@@ -363,14 +363,7 @@ fn who_stands_too_far_behind_for_a_forecast_is_told_so() {
 /// The end that both wait for does not come: nothing is reserved for anybody any more.
 #[test]
 fn a_bound_is_no_reason_where_no_start_can_be_reserved() {
-    let mut stage = stage(&["a", "b"]);
-    let reservations = Some(Reserving { most: 1, ..Reserving::default() });
-    stage.add([Input::Policy(Policy { reservations, ..Policy::default() }.into())]);
-    add_queue(&mut stage, queue("one", None, nominal(16)));
-    add_queue(&mut stage, queue("two", None, nominal(16)));
-    submit(&mut stage, work_in("long", (2, 8), Some(60), Some("one")));
-    submit(&mut stage, work_in("first", (2, 8), Some(30), Some("two")));
-    submit(&mut stage, work_in("second", (2, 8), Some(30), Some("one")));
+    let mut stage = one_start_of_two();
     let told = |stage: &Stage| {
         let views = ["first", "second"].map(|name| view(stage, name));
         views.map(|view| (view.reserved.is_some(), view.unreserved))

@@ -86,6 +86,20 @@ fn submit(stage: &mut Stage, mut pods: Vec<PodFacts>) {
     stage.engine.recount();
 }
 
+/// Two gangs of two queues wait for `long`, which needs all there is and ends at minute 60; no more
+/// than one start is reserved.
+fn one_start_of_two() -> Stage {
+    let mut stage = stage(&["a", "b"]);
+    let reservations = Some(Reserving { most: 1, ..Reserving::default() });
+    stage.add([Input::Policy(Policy { reservations, ..Policy::default() }.into())]);
+    add_queue(&mut stage, queue("one", None, nominal(16)));
+    add_queue(&mut stage, queue("two", None, nominal(16)));
+    submit(&mut stage, work_in("long", (2, 8), Some(60), Some("one")));
+    submit(&mut stage, work_in("first", (2, 8), Some(30), Some("two")));
+    submit(&mut stage, work_in("second", (2, 8), Some(30), Some("one")));
+    stage
+}
+
 fn view(stage: &Stage, name: &str) -> WorkloadView {
     let views = stage.engine.workloads();
     views.into_iter().find(|view| &*view.name == name).expect("the workload exists")
@@ -434,14 +448,7 @@ fn a_strict_head_has_its_start_reserved_against_other_queues() {
 
 #[test]
 fn as_many_starts_are_reserved_as_the_configuration_says() {
-    let mut stage = stage(&["a", "b"]);
-    let reservations = Some(Reserving { most: 1, ..Reserving::default() });
-    stage.add([Input::Policy(Policy { reservations, ..Policy::default() }.into())]);
-    add_queue(&mut stage, queue("one", None, nominal(16)));
-    add_queue(&mut stage, queue("two", None, nominal(16)));
-    submit(&mut stage, work_in("long", (2, 8), Some(60), Some("one")));
-    submit(&mut stage, work_in("first", (2, 8), Some(30), Some("two")));
-    submit(&mut stage, work_in("second", (2, 8), Some(30), Some("one")));
+    let mut stage = one_start_of_two();
     assert_eq!((reserved(&stage, "first"), reserved(&stage, "second")), (Some(60), None));
     let limit = Some(Unreserved::Limit { most: 1 });
     assert_eq!(
