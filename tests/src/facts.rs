@@ -221,6 +221,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
     OwnerFacts {
         uid: text(format!("job-{name}")),
         kind: text("Job"),
+        source: GangSource::Job,
         namespace: text(TEAM),
         name: text(name),
         created: Time(0),

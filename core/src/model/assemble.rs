@@ -452,7 +452,7 @@ impl ClusterState {
         Arc::new(GangRef {
             key: self.workloads[workload].id.key.clone(),
             name: owner.name.clone(),
-            source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
+            source: owner.source,
             min_member: Some(owner.min_member),
             total: None,
             roles,

@@ -55,9 +55,8 @@ impl ClusterState {
         let Some(&index) = self.pod_by_uid.get(uid) else { return };
         let pod = &self.pods[index];
         let had = pod.place.or_else(|| changes.to_settle.get(&index).copied());
-        // Others say how many they still have by what their own Jobs have counted.
         let counts = |workload: &WorkloadIdx| {
-            well && self.owner_of(*workload).is_some_and(|owner| &*owner.kind == "Job")
+            well && self.owner_of(*workload).is_some_and(|owner| owner.counts_late())
         };
         if let Some(workload) = pod.workload.filter(counts) {
             let uncounted = &mut self.workloads[workload].uncounted;

@@ -130,9 +130,12 @@ impl Facts<'_> {
         // The owner that is the gang makes these pods, as far as anybody plays that here.
         let count = if here && job.count <= MEMBERS_MAX && !part { job.count } else { 0 };
         wishes.ignored = ignored;
+        let name = self.shared.texts.text("main");
+        let set = OwnerPodSet { name, count, before: 0, shape, roles: None, late: None };
         OwnerFacts {
             uid: job.uid.clone(),
             kind: self.shared.texts.text("Job"),
+            source: GangSource::Job,
             namespace: job.namespace.clone(),
             name: job.name.clone(),
             created: job.created.unwrap_or(start),
@@ -143,14 +146,7 @@ impl Facts<'_> {
             priority,
             never_preempts,
             wishes: self.of_template(wishes, &job.ranked),
-            pod_sets: vec![OwnerPodSet {
-                name: self.shared.texts.text("main"),
-                count,
-                before: 0,
-                shape,
-                roles: None,
-                late: None,
-            }],
+            pod_sets: vec![set],
             min_member,
             min_stated: gangs::job::states_minimum(job, &chain),
             ended: job.succeeded,
@@ -212,6 +208,7 @@ impl Facts<'_> {
         Some(OwnerFacts {
             uid: owner.uid.clone(),
             kind: self.shared.texts.text(owner.kind.row().name),
+            source: GangSource::Owner,
             namespace: owner.namespace.clone(),
             name: owner.name.clone(),
             created: owner.created.unwrap_or(start),

@@ -551,6 +551,7 @@ fn what_submits_a_ray_job_is_a_pod_set_unless_something_else_does() {
         let objects = ray(mode, "other");
         let with = ["head 1", "w 2", "submitter 1 late 0", "min 4"];
         assert_eq!(sets(&objects, "r"), with, "{mode}");
+        assert_eq!(job_named(&objects, "r").source, GangSource::Owner);
         let asked = &job_named(&objects, "r").pod_sets[2].shape.requests;
         assert_eq!(asked.get("cpu"), Some(&500));
         assert_eq!(job_named(&objects, "other").member_of, None);
@@ -559,6 +560,7 @@ fn what_submits_a_ray_job_is_a_pod_set_unless_something_else_does() {
             Input::Owner(owner) if &*owner.kind == "Job" => Some(owner),
             _ => None,
         });
+        assert!(submits.expect("a Job").counts_late());
         let gang = submits.expect("a Job").member_of.as_ref().expect("it is of the RayJob");
         assert_eq!((&*gang.name, gang.source), ("r", GangSource::Owner));
     }

@@ -191,7 +191,7 @@ fn spread(owner: &OwnerFacts, have: &mut [u32]) {
 /// The Job that this owner is, by uid, where its pods are in a gang that is no owner's.
 fn member_by_job(owner: &OwnerFacts) -> Option<Text> {
     let key = &owner.member_of.as_ref()?.key;
-    let of_group = &*owner.kind == "Job" && matches!(key, GangKey::Group(..));
+    let of_group = owner.source == GangSource::Job && matches!(key, GangKey::Group(..));
     of_group.then(|| owner.uid.clone())
 }
 
@@ -225,12 +225,12 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         gang: owner.member_of.clone().unwrap_or_else(|| GangRef {
             key: GangKey::Owner(owner.uid.clone(), owner.incarnation),
             name: owner.name.clone(),
-            source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
+            source: owner.source,
             min_member: Some(owner.min_member),
             total: None,
             roles: owner.pod_sets[set].roles.clone(),
             // A Job without a queue is no gang.
-            by_itself: &*owner.kind == "Job"
+            by_itself: owner.source == GangSource::Job
                 && owner.min_member == 1
                 && owner.wishes.queue.is_none(),
             singly: false,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    BindingNote, EvictionNote, GangRef, Held, OwnerEnd, OwnerPodSet, RequeueNote, Text, Wishes,
+    BindingNote, EvictionNote, GangRef, GangSource, Held, OwnerEnd, OwnerPodSet, RequeueNote, Text,
+    Wishes,
 };
 use crate::time::Time;
 
@@ -14,6 +15,8 @@ pub struct OwnerFacts {
     pub uid: Text,
     /// `Job`, `JobSet`, ...
     pub kind: Text,
+    /// What its pods say of where their gang is from: [`GangSource::Job`], or another owner.
+    pub source: GangSource,
     /// Namespace.
     pub namespace: Text,
     /// Name, which is the workload's name.
@@ -63,6 +66,12 @@ pub struct OwnerFacts {
 }
 
 impl OwnerFacts {
+    /// Whether it counts by itself who of its pods ended, a while after they did: a Job does.
+    /// Others say how many they still have by what their own Jobs have counted.
+    pub fn counts_late(&self) -> bool {
+        self.source == GangSource::Job
+    }
+
     /// Whether it is suspended where its work is stopped; else its pods are: nobody here would
     /// resume one whose templates name another scheduler, whatever its pods say.
     pub fn may_be_suspended(&self) -> bool {

@@ -103,6 +103,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
     OwnerFacts {
         uid: format!("job-{name}").into(),
         kind: "Job".into(),
+        source: GangSource::Job,
         namespace: "ns".into(),
         name: name.into(),
         created: Time(0),

@@ -32,7 +32,8 @@ fn a_job_whose_time_is_played_makes_no_pods_in_place_of_those_that_end() {
 
 #[test]
 fn other_kinds_of_owners_are_called_owners() {
-    let set = OwnerFacts { kind: "JobSet".into(), ..job("set", 1) };
+    let (kind, source) = ("JobSet".into(), GangSource::Owner);
+    let set = OwnerFacts { kind, source, ..job("set", 1) };
     let world = still(vec![Input::Owner(set)]);
     assert_eq!(found(&world, "pod/ns/set-0").gang.source, GangSource::Owner);
 }
