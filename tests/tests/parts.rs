@@ -220,6 +220,27 @@ fn one_that_holds_much_leaves_where_too_many_small_ones_would() {
     assert_eq!(view(&engine, "g").state, State::Running);
 }
 
+/// Two pods need a node each. On two nodes one member is in the way, and two on each of the others.
+#[test]
+fn members_of_several_nodes_leave_where_the_last_of_them_would_be_too_many() {
+    for more in [0, 14] {
+        let members = group(6 + more, 4 + more, None);
+        let mut facts = vec![namespace()];
+        facts.extend(["n0", "n1", "n2", "n3"].map(|node| gpu_node(node, 2)));
+        facts.extend((0..more).map(|at| gpu_node(&format!("m{at}"), 1)));
+        let nodes = ["n0", "n1", "n2", "n2", "n3", "n3"].map(str::to_owned);
+        let nodes = nodes.into_iter().chain((0..more).map(|at| format!("m{at}")));
+        facts.extend(members.iter().zip(nodes).map(|(member, node)| bound(member, &node)));
+        let mut engine = engine(facts);
+        let high = gang("hi", 2, Some(2), &shape(&[(GPU, 2)]), &in_queue(None));
+        let high = high.into_iter().map(|pod| Input::Pod(PodFacts { priority: 10, ..pod }));
+        let output = engine.step(NOW, high.collect());
+        assert_eq!((evicted(&output), singly(&output)), strings(&["g-0", "g-1"], &["g-0", "g-1"]));
+        assert_eq!(view(&engine, "g").state, State::Running);
+        engine.recount();
+    }
+}
+
 /// A group of members that hold different numbers of GPUs.
 fn of_sizes(sizes: &[i64], least: u32) -> Vec<PodFacts> {
     let mut members = group(sizes.len() as u32, least, None);

@@ -23,13 +23,18 @@
 //! where the preemptor would go, if they will do. If more would leave than may, those stay who hold
 //! least of something that is asked, however long they run: one large member leaves where three
 //! small ones might not. If still too many would leave, the same is tried on one node after the
-//! other; else the gang leaves whole. Each try is a look for places for all members of the
-//! preemptor, which has [`TRIES_MAX`]: who is not looked at by then leaves.
+//! other; then once more among all, but those leave first who stand where, by amounts, the fewest
+//! have to for one member of the preemptor. (It takes another order: all of one, of whom one after
+//! the other goes back without whom it fits, come down to the same as its last do.) Else the gang
+//! leaves whole. Each try is a look for places for all members of the preemptor, which has
+//! [`TRIES_MAX`], and [`TRIES_ACROSS`] more for that other order: who is not looked at by then
+//! leaves.
 //!
 //! Restart: who leaves is marked as leaving by itself, and claimed again as any victim. Cost: for
 //! preemptors that chose such gangs.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_topology::{NodeIdx, ResourceIdx};
@@ -43,11 +48,17 @@ use crate::model::claim::Places;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::workload::Assignment;
 use crate::plan::PreemptionReason;
+use crate::quota::flavors::SetDemand;
+use crate::resources;
 use crate::time::Time;
 use crate::victims::Victim;
 
 /// Looks for places for one preemptor, at most.
 const TRIES_MAX: u32 = 128;
+
+/// As many more, where it takes members of several nodes: enough for three such gangs of a hundred,
+/// of which a few leave.
+const TRIES_ACROSS: u32 = 64;
 
 /// Members of one victim that are all looked at, wherever they stand.
 const ANYWHERE_MAX: usize = 16;
@@ -65,6 +76,8 @@ struct Parting<'a> {
     parts: Parts,
     /// Tries left.
     tries: u32,
+    /// Those left for members of several nodes.
+    across: u32,
 }
 
 impl Parting<'_> {
@@ -97,8 +110,8 @@ impl Engine {
             PreemptionReason::InClusterQueue => within,
             reason => reason == PreemptionReason::InCohortFairSharing,
         };
-        let (tries, parts) = (TRIES_MAX, Parts::new());
-        let mut parting = Parting { entry, assignment, names: &names, parts, tries };
+        let (tries, across, parts) = (TRIES_MAX, TRIES_ACROSS, Parts::new());
+        let mut parting = Parting { entry, assignment, names: &names, parts, tries, across };
         for victim in found.iter().rev().filter(|victim| !whole(victim.reason)) {
             let (order, spare) = self.state.may_leave_singly(victim.workload);
             if spare == 0 || order.is_empty() {
@@ -109,6 +122,9 @@ impl Engine {
             let mut then = self.few_in_order(&mut parting, of, orders.clone(), &places);
             if then.is_none() {
                 then = self.few_on_a_node(&mut parting, of, &orders, &places);
+            }
+            if then.is_none() {
+                then = self.few_on_nodes(&mut parting, of, &orders);
             }
             match then {
                 Some(then) => places = then,
@@ -176,11 +192,10 @@ impl Engine {
 
     /// Finds the fewest of some members of a victim, who stays longest first, who have to leave
     /// beside all others; where everyone goes then. `None`: it does not fit with the rest of them.
-    /// Once it is certain that they are more than so many, who else goes back is not looked for.
     fn fewest(
         &mut self,
         parting: &mut Parting<'_>,
-        (victim, spare): (WorkloadIdx, usize),
+        of: (WorkloadIdx, usize),
         mut order: Vec<PodIdx>,
         places: &Places,
     ) -> Option<Places> {
@@ -193,15 +208,27 @@ impl Engine {
         }
         let there = match near.is_empty() {
             true => None,
-            false => self.leaves_only(parting, victim, near.clone()),
+            false => self.leaves_only(parting, of.0, near.clone()),
         };
-        let mut found = match there {
+        let found = match there {
             Some(places) => {
                 order = near;
                 places
             }
-            None => self.leaves_only(parting, victim, order.clone())?,
+            None => self.leaves_only(parting, of.0, order.clone())?,
         };
+        Some(self.fewest_of(parting, of, order, found))
+    }
+
+    /// The same of members with all of whom it fits. Once it is certain that those are more than so
+    /// many, who else goes back is not looked for.
+    fn fewest_of(
+        &mut self,
+        parting: &mut Parting<'_>,
+        (victim, spare): (WorkloadIdx, usize),
+        mut order: Vec<PodIdx>,
+        mut found: Places,
+    ) -> Places {
         let (mut few, mut most) = (0, order.len());
         while most - few > 1 {
             let middle = few + (most - few) / 2;
@@ -223,7 +250,7 @@ impl Engine {
                 }
             }
         }
-        Some(found)
+        found
     }
 
     /// The same among members that stand on one node: of the first on which no more than so many
@@ -255,6 +282,73 @@ impl Engine {
             by_node.push(here);
         }
         by_node.into_iter().find_map(|here| self.few_in_order(parting, of, here, places))
+    }
+
+    /// The same among all members, wherever they stand: those leave first who stand where the
+    /// fewest have to for one member of the preemptor.
+    fn few_on_nodes(
+        &mut self,
+        parting: &mut Parting<'_>,
+        of: (WorkloadIdx, usize),
+        orders: &[Vec<PodIdx>],
+    ) -> Option<Places> {
+        let tries = std::mem::replace(&mut parting.tries, parting.across);
+        let mut tried: Vec<Vec<PodIdx>> = Vec::new();
+        let then = orders.iter().find_map(|order| {
+            let order = self.by_use(parting.entry, order);
+            let known = order.len() <= ANYWHERE_MAX && orders.contains(&order);
+            if known || tried.contains(&order) {
+                return None;
+            }
+            tried.push(order.clone());
+            let found = self.leaves_only(parting, of.0, order.clone())?;
+            let found = self.fewest_of(parting, of, order, found);
+            parting.is_few(of).then_some(found)
+        });
+        parting.across = std::mem::replace(&mut parting.tries, tries);
+        then
+    }
+
+    /// Members in an order, but those first who stand where more have to leave than elsewhere
+    /// before one more member of the preemptor has room, or where all of them make none.
+    fn by_use(&self, entry: &Entry, order: &[PodIdx]) -> Vec<PodIdx> {
+        let place = |pod: &PodIdx| self.state.pods[*pod].place;
+        let mut by_node: BTreeMap<NodeIdx, Vec<PodIdx>> = BTreeMap::new();
+        for pod in order {
+            if let Some(node) = place(pod) {
+                by_node.entry(node).or_default().push(*pod);
+            }
+        }
+        let leave = |(node, there): (NodeIdx, Vec<PodIdx>)| {
+            (node, self.leave_for_one(entry, node, &there).unwrap_or(usize::MAX))
+        };
+        let leave: BTreeMap<NodeIdx, usize> = by_node.into_iter().map(leave).collect();
+        let most = |pod: &PodIdx| place(pod).and_then(|node| leave.get(&node).copied());
+        let mut by_use = order.to_vec();
+        by_use.sort_by_key(|pod| Reverse(most(pod)));
+        by_use
+    }
+
+    /// How many of these members, the last ones first, have to leave a node before it has room for
+    /// one more member of the preemptor than it has, by amounts. `None`: it never has.
+    fn leave_for_one(&self, entry: &Entry, node: NodeIdx, there: &[PodIdx]) -> Option<usize> {
+        let (room, pods) = (&self.state.room, &self.state.pods);
+        let of_set = |set: &SetDemand| {
+            let request = room.ledger.request(room.shape(set.shape).request);
+            let slots = |leave: usize| {
+                let gone = &there[there.len() - leave..];
+                let asked = request.entries().iter().filter(|(_, asked)| *asked > 0);
+                let slots = asked.map(|&(resource, asked)| {
+                    let holds = |pod: &PodIdx| room.ledger.request(pods[*pod].holds).get(resource);
+                    let freed = resources::total(gone.iter().map(holds));
+                    room.ledger.free(node, resource).saturating_add(freed).max(0) / asked
+                });
+                slots.min()
+            };
+            let now = slots(0);
+            (1..=there.len()).find(|leave| slots(*leave) > now)
+        };
+        entry.sets.iter().filter_map(of_set).min()
     }
 
     /// Where everyone goes if of one victim only these members leave; that is kept if it fits.
