@@ -116,7 +116,26 @@ fn a_minimum_is_of_those_for_whom_others_pay_least() {
     }
 }
 
-/// The same for a gang that lost one of two workers.
+/// Two pods are in the way of one member, and of the other all of a group that can do without one.
+#[test]
+fn of_a_group_that_goes_on_only_who_leaves_counts() {
+    for roles in [false, true] {
+        let run: [Run<'_>; 2] = [("one", "nx", 0, &[("x", 1)]), ("two", "nx", 0, &[("x", 1)])];
+        let mut engine = cluster(&[("nx", &[("x", 2)]), ("ny", &[("y", 4)])], &run);
+        let mut group = gang("e", 4, Some(3), &shape(&[("y", 1)]), &in_queue(None));
+        for (at, member) in group.iter_mut().enumerate() {
+            (member.created, member.gang.singly) = (Time(at as i64), true);
+        }
+        engine.step(NOW, group.iter().map(|member| bound(member, "ny")).collect());
+        let mut pods = crew(&[("a", &[("x", 2)]), ("a", &[("y", 1)])], &[("a", 1)]);
+        if !roles {
+            pods.iter_mut().for_each(|pod| pod.gang.roles = None);
+        }
+        assert_eq!(stopped(&mut engine, &pods), ["e-3"], "roles: {roles}");
+    }
+}
+
+/// Of a gang that lost one of two workers.
 #[test]
 fn what_a_role_lacks_is_made_up_by_whom_others_pay_least_for() {
     let cases: [(&[Run<'_>], &str); 3] = [

@@ -36,6 +36,7 @@ use std::cmp::Reverse;
 
 use crate::cycle::left_out::{Aim, Others};
 use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
+use crate::cycle::toll::{PARTED_MAX, Toll};
 use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::{Reason, SearchBound};
@@ -91,6 +92,8 @@ pub(super) struct Search<'a> {
     pub tried: Option<SearchBound>,
     /// Enough members find places together as things are.
     pub some: bool,
+    /// Choices left of which it is found out who leaves for them in the end.
+    parted: u32,
 }
 
 impl Engine {
@@ -196,12 +199,13 @@ impl Engine {
     /// Of minimums that were found the one for which others pay least; of several such the one
     /// beside which the most members would find places then, the first of equals.
     fn beside_most(&mut self, search: &mut Search<'_>, found: Vec<(u32, Entry)>) -> Option<Entry> {
-        let least = found.iter().map(|(_, entry)| self.toll_of(&entry.verdict)).min()?;
+        let tolls = self.tolls(search, &found);
+        let least = tolls.iter().min().copied()?;
         let mut tried: Vec<Vec<WorkloadIdx>> = Vec::new();
         let mut best: Option<(u32, Entry, Option<Entry>)> = None;
-        for (total, entry) in found {
+        for ((total, entry), toll) in found.into_iter().zip(tolls) {
             let gone = gone_for(search.premise, &entry);
-            if self.toll_of(&entry.verdict) > least || tried.contains(&gone) {
+            if toll > least || tried.contains(&gone) {
                 continue;
             }
             let most = match gone.is_empty() {
@@ -300,17 +304,21 @@ impl Engine {
         range: (u32, u32),
         fits: impl Fn(&Entry) -> bool,
     ) -> Option<(u32, Entry)> {
-        let mut best: Option<(u32, Entry)> = None;
-        for (total, entry) in self.members_by_order(search, range, fits) {
-            let toll = self.toll_of(&entry.verdict);
-            let beats = |(found, best): &(u32, Entry)| {
-                (total, Reverse(toll)) > (*found, Reverse(self.toll_of(&best.verdict)))
-            };
-            if best.as_ref().is_none_or(beats) {
-                best = Some((total, entry));
-            }
+        let found = self.members_by_order(search, range, fits);
+        let tolls = self.tolls(search, &found);
+        let in_order = found.into_iter().zip(tolls);
+        let best = in_order.min_by_key(|((total, _), toll)| (Reverse(*total), *toll));
+        best.map(|(found, _)| found)
+    }
+
+    /// What others pay for each of these; where there is no other it is asked of none.
+    fn tolls(&mut self, search: &mut Search<'_>, found: &[(u32, Entry)]) -> Vec<Toll> {
+        if found.len() < 2 {
+            return vec![Toll::default(); found.len()];
         }
-        best
+        let gone = search.premise.gone;
+        let toll = |(_, entry): &(u32, Entry)| self.toll_of(entry, gone, &mut search.parted);
+        found.iter().map(toll).collect()
     }
 
     /// For each order the nomination with the most members, at least `least`, that `fits` accepts,
@@ -427,6 +435,7 @@ impl<'a> Search<'a> {
             ended: None,
             tried: None,
             some: false,
+            parted: PARTED_MAX,
         }
     }
 }

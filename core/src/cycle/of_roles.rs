@@ -28,7 +28,7 @@
 use std::collections::BTreeSet;
 
 use crate::cycle::elastic::{COMBINATIONS_WIDE, TRIES_MAX};
-use crate::cycle::toll::Toll;
+use crate::cycle::toll::{PARTED_MAX, Toll};
 use crate::cycle::{Entry, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::SearchBound;
@@ -74,8 +74,13 @@ struct Search<'a> {
     tries: u32,
     /// Choices that were looked at, by their members of each shape: who looks alike finds the same.
     seen: BTreeSet<Vec<(ShapeIdx, u32)>>,
-    /// The best of them that could start.
+    /// The best of them that could start, if that is better than what was found for who stands
+    /// first.
     best: Option<Entry>,
+    /// What others pay for the best so far.
+    least: Option<Toll>,
+    /// Choices left of which it is found out who leaves for them in the end.
+    parted: u32,
     /// With more room on nodes some try might have ended otherwise.
     room: bool,
     /// Steps left to go through choices, of which many may be alike.
@@ -103,6 +108,8 @@ impl Engine {
             tries: TRIES_MAX,
             seen: BTreeSet::new(),
             best: None,
+            least: None,
+            parted: PARTED_MAX,
             room: false,
             steps: STEPS_MAX,
         };
@@ -129,8 +136,8 @@ impl Engine {
         let Search { best, room, .. } = search;
         whole.room |= room;
         match best {
-            Some(best) if best.verdict == Verdict::Fit || self.costs_less(&best, &whole) => best,
-            _ => {
+            Some(best) => best,
+            None => {
                 if ended {
                     let bound = SearchBound::Choices(TRIES_MAX);
                     let reason = whole.choice.reason.take();
@@ -323,15 +330,30 @@ impl Search<'_> {
             return self.fits();
         }
         let entry = self.attempt(engine, counts);
-        let better = match (&entry.verdict, &self.best) {
-            (Verdict::Fit, _) => true,
-            (_, Some(best)) => engine.costs_less(&entry, best),
-            (_, None) => engine.costs_less(&entry, self.whole),
+        let better = match entry.verdict {
+            Verdict::Fit => true,
+            Verdict::Preempt(_) => self.costs_less(engine, &entry),
+            Verdict::Blocked | Verdict::NoFit => false,
         };
         if better {
             self.best = Some(entry);
         }
         self.fits()
+    }
+
+    /// Whether others pay less for a choice than for the best so far, for which nobody may do: it
+    /// is the best then.
+    fn costs_less(&mut self, engine: &mut Engine, entry: &Entry) -> bool {
+        let (whole, gone) = (self.whole, self.premise.gone);
+        if self.least.is_none() && matches!(whole.verdict, Verdict::Preempt(_)) {
+            self.least = Some(engine.toll_of(whole, gone, &mut self.parted));
+        }
+        let toll = engine.toll_of(entry, gone, &mut self.parted);
+        let less = self.least.is_none_or(|least| toll < least);
+        if less {
+            self.least = Some(toll);
+        }
+        less
     }
 
     /// What is found for so many of each slot, who begin without the others.

@@ -31,7 +31,8 @@
 //! leaves.
 //!
 //! Restart: who leaves is marked as leaving by itself, and claimed again as any victim. Cost: for
-//! preemptors that chose such gangs.
+//! preemptors that chose such gangs; and for some choices that they have
+//! ([`PARTED_MAX`](super::toll::PARTED_MAX)).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,6 +88,14 @@ impl Parting<'_> {
     }
 }
 
+/// Who leaves in the end.
+pub(super) enum Leaves {
+    /// The victims, of whom some only with these members.
+    Victims(Parts),
+    /// These members of any gangs in their stead.
+    Members(Vec<PodIdx>),
+}
+
 impl Engine {
     /// Of victims that go on with fewer members only those leave who have to: they stand for them
     /// among the victims then. Where everyone goes, and once who has left.
@@ -96,13 +105,44 @@ impl Engine {
         entry: &Entry,
         assignment: &Arc<Assignment>,
         found: &mut Vec<Victim>,
-        (mut places, mut names): Planned,
+        (places, mut names): Planned,
     ) -> Planned {
+        let (places, leaves) =
+            self.leaves_in_the_end(now, entry, assignment, found, (places, &names[..]));
+        let parts = match leaves {
+            Leaves::Victims(parts) => parts,
+            Leaves::Members(leave) => {
+                *found = self.set_all_apart(now, &leave);
+                return (places, found.iter().map(|victim| victim.workload).collect());
+            }
+        };
+        for at in (0..found.len()).rev() {
+            let Victim { workload, reason } = found[at];
+            let Some(leave) = parts.get(&workload) else { continue };
+            let apart = self.set_apart(now, workload, leave);
+            let victims: Vec<Victim> =
+                apart.iter().map(|own| Victim { workload: *own, reason }).collect();
+            found.splice(at..=at, victims);
+            names.splice(at..=at, apart);
+        }
+        (places, names)
+    }
+
+    /// Where everyone goes if only those leave who have to, and who those are. It changes nothing:
+    /// choices are compared by it, too ([`toll`](super::toll)).
+    pub(super) fn leaves_in_the_end(
+        &mut self,
+        now: Time,
+        entry: &Entry,
+        assignment: &Arc<Assignment>,
+        found: &[Victim],
+        (mut places, names): (Places, &[WorkloadIdx]),
+    ) -> (Places, Leaves) {
         let elsewhere = found.iter().any(|victim| is_elsewhere(victim.reason));
         let by_rank = elsewhere || self.state.quota.shares_fairly();
         let short = !entry.choice.contested.is_empty();
         if !self.reservations.is_empty() || short && by_rank {
-            return (places, names);
+            return (places, Leaves::Victims(Parts::new()));
         }
         let name = &self.state.workloads[entry.workload].full_name;
         let within = elsewhere || self.state.turns.spent(name, now).is_some();
@@ -111,7 +151,7 @@ impl Engine {
             reason => reason == PreemptionReason::InCohortFairSharing,
         };
         let (tries, across, parts) = (TRIES_MAX, TRIES_ACROSS, Parts::new());
-        let mut parting = Parting { entry, assignment, names: &names, parts, tries, across };
+        let mut parting = Parting { entry, assignment, names, parts, tries, across };
         for victim in found.iter().rev().filter(|victim| !whole(victim.reason)) {
             let (order, spare) = self.state.may_leave_singly(victim.workload);
             if spare == 0 || order.is_empty() {
@@ -135,19 +175,9 @@ impl Engine {
         if names.len() == found.len()
             && let Some((places, leave)) = self.surplus_instead(entry, assignment, found, &parts)
         {
-            *found = self.set_all_apart(now, &leave);
-            return (places, found.iter().map(|victim| victim.workload).collect());
+            return (places, Leaves::Members(leave));
         }
-        for at in (0..found.len()).rev() {
-            let Victim { workload, reason } = found[at];
-            let Some(leave) = parts.get(&workload) else { continue };
-            let apart = self.set_apart(now, workload, leave);
-            let victims: Vec<Victim> =
-                apart.iter().map(|own| Victim { workload: *own, reason }).collect();
-            found.splice(at..=at, victims);
-            names.splice(at..=at, apart);
-        }
-        (places, names)
+        (places, Leaves::Victims(parts))
     }
 
     /// Orders in which members of a victim stay, who stays longest first: the given one; and for

@@ -11,15 +11,25 @@
 //! the priority of their gang. Who leaves already pays nothing more; of choices that are equal but
 //! for such that one is better which waits for fewer. Of equals the first one stays.
 //!
-//! Cost: a look at each pod of each victim. Restart: nothing is kept.
+//! Who leaves in the end (`parts`) is found out for the first [`PARTED_MAX`] choices of a head of
+//! whose victims one can do without members; with the others all members count. For members that
+//! join a gang which runs all victims leave whole.
+//!
+//! Cost: a look at each pod of each victim, and where gangs could go on in part what it costs to
+//! find that out. Restart: nothing is kept.
 
 use std::collections::BTreeMap;
 
+use crate::cycle::parts::Leaves;
 use crate::cycle::{Entry, Verdict};
 use crate::engine::Engine;
 use crate::model::budgets::Allowance;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::victims::Victim;
+
+/// Choices of one head of which it is found out who leaves in the end: the orders in which shapes
+/// are filled, or those who stand first in their roles and three others.
+pub(super) const PARTED_MAX: u32 = 4;
 
 /// Of victims that leave only in part: with which members.
 pub(super) type Parts = BTreeMap<WorkloadIdx, Vec<PodIdx>>;
@@ -94,21 +104,46 @@ impl Engine {
         toll
     }
 
-    /// What others pay for what was found for a head: nothing where it fits, or nothing was found.
-    pub(super) fn toll_of(&self, verdict: &Verdict) -> Toll {
-        match verdict {
-            Verdict::Preempt(victims) => self.toll(victims),
-            Verdict::Fit | Verdict::Blocked | Verdict::NoFit => Toll::default(),
+    /// What others pay for what was found for a head as if those had left who are `gone`: nothing
+    /// where it fits, or nothing was found. Of so many choices it is found out who leaves.
+    pub(super) fn toll_of(&mut self, entry: &Entry, gone: &[WorkloadIdx], looks: &mut u32) -> Toll {
+        let Verdict::Preempt(victims) = &entry.verdict else { return Toll::default() };
+        let spares = |victim: &Victim| {
+            let (members, spare) = self.state.may_leave_singly(victim.workload);
+            spare > 0 && !members.is_empty()
+        };
+        if *looks == 0 || !victims.iter().any(spares) {
+            return self.toll(victims);
         }
+        *looks -= 1;
+        let later = entry.later.as_ref();
+        let before = later.map(|later| self.state.begin_without(entry.workload, later));
+        let paid = self.toll_in_the_end(entry, victims, gone);
+        if let Some(before) = before {
+            self.state.begin_without(entry.workload, &before);
+        }
+        paid.unwrap_or_else(|| self.toll(victims))
     }
 
-    /// Whether others leave for one, and pay less than for another, for which nobody may do.
-    pub(super) fn costs_less(&self, one: &Entry, other: &Entry) -> bool {
-        match (&one.verdict, &other.verdict) {
-            (Verdict::Preempt(one), Verdict::Preempt(other)) => self.toll(one) < self.toll(other),
-            (Verdict::Preempt(_), _) => true,
-            _ => false,
-        }
+    /// What victims pay of whom only those leave who have to. `None`: without them the head, as it
+    /// is placed then, does not fit.
+    fn toll_in_the_end(
+        &mut self,
+        entry: &Entry,
+        victims: &[Victim],
+        gone: &[WorkloadIdx],
+    ) -> Option<Toll> {
+        let now = self.state.now;
+        let assignment = self.assignment_for(entry, now);
+        let names = victims.iter().map(|victim| victim.workload);
+        let names: Vec<WorkloadIdx> = names.chain(gone.iter().copied()).collect();
+        let places = self.plan_after(entry, assignment.clone(), &names)?;
+        let (_, leaves) =
+            self.leaves_in_the_end(now, entry, &assignment, victims, (places, &names[..]));
+        Some(match leaves {
+            Leaves::Victims(parts) => self.toll_in_part(victims, &parts),
+            Leaves::Members(members) => self.toll_of_members(&members),
+        })
     }
 }
 
