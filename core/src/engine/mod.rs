@@ -11,10 +11,9 @@ use std::sync::Arc;
 
 use crate::cycle::KeptBack;
 use crate::engine::waiting::Waiting;
-use crate::explain::obstacles;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
-use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{Input, Text};
 use crate::model::pod::Binding;
 use crate::model::state::ClusterState;
@@ -249,7 +248,7 @@ impl Engine {
         let waits = |engine: &Engine, workload: &_| engine.waiting.contains(*workload);
         let mut heads_changed = changes.gone.iter().any(|(gone, ..)| waits(self, gone));
         heads_changed |= changes.dirty.iter().any(|dirty| waits(self, dirty));
-        for gone in changes.gone {
+        for gone in std::mem::take(&mut changes.gone) {
             self.forget(gone);
         }
         let mut tells = Vec::new();
