@@ -159,6 +159,62 @@ fn what_a_role_lacks_is_made_up_by_whom_others_pay_least_for() {
     }
 }
 
+/// One of three workers runs on `nr`, and of those that wait no two look alike: so many large ones,
+/// and behind them perhaps one that asks so much.
+fn unlike(large: i64, small: Option<i64>) -> Vec<PodFacts> {
+    let large: Vec<[(&str, i64); 2]> = (1..=large).map(|at| [("x", 6), ("z", at)]).collect();
+    let small = small.map(|asks| [("x", asks)]);
+    let mut members: Vec<(&str, Amounts<'_>)> = vec![("a", &[("r", 1)][..])];
+    members.extend(large.iter().map(|asks| ("a", &asks[..])));
+    members.extend(small.iter().map(|asks| ("a", &asks[..])));
+    let mut pods = crew(&members, &[("a", 3)]);
+    for (at, pod) in pods.iter_mut().enumerate() {
+        (pod.uid, pod.name) = (text(format!("g-{at:02}")), text(format!("g-{at:02}")));
+    }
+    pods
+}
+
+/// Room for one large worker on `na` and none on `nb`, where others of this priority are.
+fn for_one_large(priority: i32) -> Engine {
+    let nodes: [(&str, Amounts<'_>); 3] =
+        [("nr", &[("r", 1)]), ("na", &[("x", 7), ("z", 999)]), ("nb", &[("x", 5), ("z", 999)])];
+    let run: [Run<'_>; 2] =
+        [("there-a", "na", priority, &[("x", 7)]), ("there-b", "nb", priority, &[("x", 5)])];
+    cluster(&nodes, &run)
+}
+
+/// No two large ones find places, whoever leaves; each of them does beside the small one, which is
+/// in the seventeenth choice of two.
+#[test]
+fn others_leave_for_a_choice_behind_many_for_which_nobody_could() {
+    for large in [15, 17, 20] {
+        let mut engine = for_one_large(0);
+        let pods = unlike(large, Some(5));
+        engine.step(NOW, vec![bound(&pods[0], "nr")]);
+        assert_eq!(stopped(&mut engine, &pods[1..]), ["there-a", "there-b"], "{large}");
+        let gone = ["there-a", "there-b"].map(|name| Input::PodGone(text(name)));
+        let output = engine.step(NOW, gone.to_vec());
+        let small = format!("g-{:02} nb", large + 1);
+        assert_eq!(bindings(&output), ["g-01 na".to_owned(), small], "{large}");
+        engine.recount();
+    }
+}
+
+/// Of six large ones there are fifteen choices of two, of seven 21. As things are all are looked
+/// at; whom to stop is looked for with sixteen, if there is anybody.
+#[test]
+fn where_it_is_not_looked_whom_to_stop_for_every_choice_the_reason_says_so() {
+    for (large, priority, ends) in [(6, 0, false), (7, 0, true), (7, 20, false)] {
+        let mut engine = for_one_large(priority);
+        let pods = unlike(large, None);
+        engine.step(NOW, vec![bound(&pods[0], "nr")]);
+        assert_eq!(stopped(&mut engine, &pods[1..]), [""; 0], "{large}, {priority}");
+        let why = view(&engine, "g").reason.map(|why| why.to_string()).unwrap_or_default();
+        let says = why.contains("The search ended after 16 choices of members");
+        assert_eq!((says, why.contains("search")), (ends, ends), "{large}, {priority}: {why}");
+    }
+}
+
 /// A master runs on a node that it fills, and one of these others is to be near a worker, which a
 /// role lacks: the members, of whom the first runs.
 fn near_a_master(masters: &[Amounts<'_>], worker: Amounts<'_>) -> Vec<PodFacts> {

@@ -246,7 +246,13 @@ impl Engine {
         }
         let then = match have + (missing.len() as u32) < need {
             true => Some(self.state.gathering(workload)),
-            false => held.or_else(|| self.no_place_for_some(workload, missing, need - have)),
+            false => held.or_else(|| {
+                let why = self.no_place_for_some(workload, missing, need - have)?;
+                match self.stops_ended(workload, need - have) {
+                    Some(bound) => Some(why.with_stops_ended(bound)),
+                    None => Some(why),
+                }
+            }),
         };
         let then = then.map(Box::new);
         Reason::Incomplete { have, need, then }

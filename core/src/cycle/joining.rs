@@ -143,7 +143,7 @@ impl Engine {
             if self.stops_others_in(workload).is_none() {
                 return Err(late);
             }
-            let others = self.ways_once_left(workload, groups, (missing, None));
+            let (others, _) = self.ways_once_left(workload, groups, (missing, None));
             let choices = others.iter().map(|counts| members_of(groups, counts)).collect();
             self.least_paid(workload, choices).map_err(|why| late.or(why))
         })
@@ -278,7 +278,7 @@ impl Engine {
             look(self, &members)
         });
         found.or_else(|| {
-            let others = self.ways_once_left(workload, &groups, (missing, Some(gone)));
+            let (others, _) = self.ways_once_left(workload, &groups, (missing, Some(gone)));
             others.iter().find_map(|counts| look(self, &members_of(&groups, counts)))
         })
     }
@@ -358,7 +358,7 @@ impl Engine {
 
     /// The queue for which a gang that runs may stop others, if it may: whose budget is spent only
     /// for what it lacks, without which it would be stopped whole.
-    fn stops_others_in(&self, workload: WorkloadIdx) -> Option<Option<QueueIdx>> {
+    pub(super) fn stops_others_in(&self, workload: WorkloadIdx) -> Option<Option<QueueIdx>> {
         let entry = &self.state.workloads[workload];
         let queue = match &entry.queue {
             QueueRef::Unqueued => None,

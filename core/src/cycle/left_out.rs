@@ -25,7 +25,7 @@ use capstan_topology::NodeIdx;
 
 use crate::cycle::Entry;
 use crate::cycle::elastic::Search;
-use crate::cycle::of_roles::ROOM_TRIES_MAX;
+use crate::cycle::joiners::ROOM_TRIES_MAX;
 use crate::cycle::promised::{asks_with, peers};
 use crate::engine::Engine;
 use crate::explain::reason::SearchBound;
@@ -197,17 +197,22 @@ impl Engine {
     }
 
     /// Numbers of members of each group, so many in all, that find places together beside those
-    /// that run once all have left who may be stopped for them; or those who are `gone`.
+    /// that run once all have left who may be stopped for them; or those who are `gone`. And where
+    /// that search ended, if there may be others.
     pub(super) fn ways_once_left(
         &mut self,
         workload: WorkloadIdx,
         groups: &[Vec<PodIdx>],
         (missing, gone): (usize, Option<&[WorkloadIdx]>),
-    ) -> Ways {
-        let (least, ways) = (missing as u32, ROOM_TRIES_MAX as usize);
-        let wanted = Fewer { least, ways, known: &[], steps: None };
+    ) -> (Ways, Option<SearchBound>) {
+        let (least, most) = (missing as u32, ROOM_TRIES_MAX as usize);
+        // One more tells that there are more.
+        let wanted = Fewer { least, ways: most + 1, known: &[], steps: None };
         let others = gone.map_or((Others::Leave, &[][..]), |gone| (Others::Stay, gone));
-        self.ways_to_join(workload, groups, others, wanted).0
+        let (mut found, bound) = self.ways_to_join(workload, groups, others, wanted);
+        let more = (found.len() > most).then_some(SearchBound::Choices(ROOM_TRIES_MAX));
+        found.truncate(most);
+        (found, more.or(bound))
     }
 
     /// Numbers of members of each group that find places together beside those that run, with the

@@ -40,6 +40,7 @@ mod extras;
 mod heads;
 mod idle_claims;
 mod instead;
+mod joiners;
 mod joining;
 mod kept_back;
 mod left_out;

@@ -16,14 +16,12 @@
 //! with more members than must begin, as few more as do: those whom others want near, or among whom
 //! they spread, and whom no minimum counts.
 //!
-//! So a gang that lost members of a role is completed, too, by others of the role than those who
-//! stand first, and where that is what others of them want near, with more than it lacks: choices
-//! of both kinds are looked at as things are, else some as if others left.
+//! A gang that lost members of a role is completed, too, by others of the role than those who stand
+//! first ([`joiners`](super::joiners)).
 //!
 //! Cost: nothing for gangs that fit, or of whose roles all look the same; for others at most
 //! [`TRIES_MAX`] nominations, rolled back, [`TRIES_HELPED`] more where members help others, and
-//! what the search says then; for members that join at most as many tries of places, and twice
-//! [`ROOM_TRIES_MAX`] searches for whom to stop. Nothing survives a restart, nothing needs to.
+//! what the search says then. Nothing survives a restart, nothing needs to.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +30,7 @@ use crate::cycle::toll::{PARTED_MAX, Toll};
 use crate::cycle::{Entry, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::SearchBound;
-use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, ShapeIdx};
 use crate::model::roles::Choices;
 use crate::model::txn::Txn;
 use crate::place::classes::Scoring;
@@ -44,23 +42,10 @@ use crate::quota::flavors::SetDemand;
 const STEPS_MAX: u32 = 16 * TRIES_MAX;
 
 /// Tries kept for choices with more members than must begin: a few are often enough to help.
-const TRIES_HELPED: u32 = 64;
-
-/// Choices of members that join for which it is looked whether others may leave, and as many with
-/// those who help others.
-pub(super) const ROOM_TRIES_MAX: u32 = 16;
+pub(super) const TRIES_HELPED: u32 = 64;
 
 /// Which slots help others, and how many members must begin, while more may.
 type Helped = (Vec<bool>, u32);
-
-/// Who else may make up what a gang that runs lacks.
-struct Joiners {
-    choices: Choices,
-    /// The choices, one after the other: how many of each slot.
-    counts: Vec<Vec<u32>>,
-    /// Those are all that there are.
-    all: bool,
-}
 
 /// One gang that does not begin with those who stand first.
 struct Search<'a> {
@@ -151,7 +136,7 @@ impl Engine {
 
 impl Engine {
     /// Which of these shapes of a gang may open nodes for others of them.
-    fn helpers(&mut self, shapes: &[ShapeIdx]) -> Vec<bool> {
+    pub(super) fn helpers(&mut self, shapes: &[ShapeIdx]) -> Vec<bool> {
         let mut txn = Txn::begin(&mut self.state);
         // Of whatever flavor, and how well it suits does not matter.
         let class = |shape: &ShapeIdx| (txn.class(*shape, &[], Scoring::default()), 1);
@@ -160,97 +145,6 @@ impl Engine {
             true => coupled::are_helpers(&mut txn, &asks),
             false => vec![false; asks.len()],
         }
-    }
-
-    /// Whether others of its roles than those who stand first, of so many that a gang which runs
-    /// lacks, may `join`: the first such choice. Who they are is kept then, if that is wanted.
-    pub(super) fn others_join(
-        &mut self,
-        workload: WorkloadIdx,
-        (missing, keep): (u32, bool),
-        mut join: impl FnMut(&mut Engine, &[PodIdx]) -> bool,
-    ) -> bool {
-        let joiners = self.choices_to_join(workload, missing, TRIES_MAX);
-        let Some(Joiners { choices, counts, .. }) = joiners else { return false };
-        for counts in counts {
-            let before = self.state.begin_without(workload, &choices.others(&counts));
-            let joins = join(self, &choices.members(&counts));
-            if !joins || !keep {
-                self.state.begin_without(workload, &before);
-            }
-            if joins {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// What is found for others of its roles than those who stand first, of so many that a gang
-    /// which runs lacks: that for which others pay least, and less than for those who stand first,
-    /// if anything was found for them. Who they are is kept.
-    pub(super) fn cheapest_of_others<T>(
-        &mut self,
-        workload: WorkloadIdx,
-        (missing, mut least): (u32, Option<Toll>),
-        mut look: impl FnMut(&mut Engine, &[PodIdx]) -> Option<(Toll, T)>,
-    ) -> Option<T> {
-        let joiners = self.choices_to_join(workload, missing, ROOM_TRIES_MAX)?;
-        let Joiners { choices, counts: looked_at, .. } = joiners;
-        let mut best = None;
-        for counts in looked_at {
-            let before = self.state.begin_without(workload, &choices.others(&counts));
-            let found = look(self, &choices.members(&counts));
-            self.state.begin_without(workload, &before);
-            let less = |(toll, _): &(Toll, T)| least.is_none_or(|least| *toll < least);
-            if let Some((toll, found)) = found.filter(less) {
-                (least, best) = (Some(toll), Some((found, counts)));
-            }
-        }
-        let (found, counts) = best?;
-        self.state.begin_without(workload, &choices.others(&counts));
-        Some(found)
-    }
-
-    /// Who else may make up what a gang that runs lacks, if it lacks exactly so many: so many
-    /// choices at most, then some with more members, of whom others may find places near.
-    fn choices_to_join(
-        &mut self,
-        workload: WorkloadIdx,
-        missing: u32,
-        tries: u32,
-    ) -> Option<Joiners> {
-        let mut choices = self.state.choices(workload).filter(|choices| choices.all == missing)?;
-        let keeps = self.state.workloads[workload].keeps();
-        let mut members = choices.slots.iter().flat_map(|slot| &slot.members);
-        // Those that an owner has still to make have places of their own.
-        if !keeps && members.any(|pod| self.state.pods[*pod].kept()) {
-            return None;
-        }
-        let (mut counts, mut all) = choices.first(tries as usize, None);
-        let shapes: Vec<ShapeIdx> = choices.slots.iter().map(|slot| slot.shape).collect();
-        let helped = (self.helpers(&shapes), missing);
-        let most = choices.most_with(&helped.0);
-        let mut left = tries.min(TRIES_HELPED) as usize;
-        while choices.all < most && left > 0 {
-            choices.all += 1;
-            let (more, whole) = choices.first(left, Some(&helped));
-            left -= more.len();
-            all &= whole;
-            counts.extend(more);
-        }
-        all &= choices.all >= most;
-        Some(Joiners { choices, counts, all })
-    }
-
-    /// After how many choices of others of its roles than those who stand first a gang which runs
-    /// is not looked at any more for so many that it lacks; `None`: all are looked at.
-    pub(super) fn choices_ended(
-        &mut self,
-        workload: WorkloadIdx,
-        missing: u32,
-    ) -> Option<SearchBound> {
-        let joiners = self.choices_to_join(workload, missing, TRIES_MAX)?;
-        (!joiners.all).then_some(SearchBound::Choices(joiners.counts.len() as u32))
     }
 }
 
@@ -393,7 +287,7 @@ fn most_beside(helped: Option<&Helped>, at: usize, counts: &[u32]) -> u32 {
 
 impl Choices {
     /// How many may begin where these slots help others, of whom no more begin than must.
-    fn most_with(&self, helpers: &[bool]) -> u32 {
+    pub(super) fn most_with(&self, helpers: &[bool]) -> u32 {
         let (mut own, mut more) = (0, 0);
         for (slot, helps) in self.slots.iter().zip(helpers) {
             let members = if *helps { &mut more } else { &mut own };
@@ -445,7 +339,7 @@ impl Choices {
 
     /// So many choices at most, those who stand first most; of those that look alike the first. And
     /// whether those are all that there are.
-    fn first(&self, most: usize, helped: Option<&Helped>) -> (Vec<Vec<u32>>, bool) {
+    pub(super) fn first(&self, most: usize, helped: Option<&Helped>) -> (Vec<Vec<u32>>, bool) {
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         let mut steps = STEPS_MAX;
         let mut open: Vec<Vec<u32>> = vec![Vec::new()];
@@ -472,13 +366,13 @@ impl Choices {
     }
 
     /// Who begins, in order.
-    fn members(&self, counts: &[u32]) -> Vec<PodIdx> {
+    pub(super) fn members(&self, counts: &[u32]) -> Vec<PodIdx> {
         let slots = self.slots.iter().zip(counts);
         slots.flat_map(|(slot, count)| slot.members[..*count as usize].iter().copied()).collect()
     }
 
     /// Who does not begin, of those who could.
-    fn others(&self, counts: &[u32]) -> BTreeSet<PodIdx> {
+    pub(super) fn others(&self, counts: &[u32]) -> BTreeSet<PodIdx> {
         let slots = self.slots.iter().zip(counts);
         let others = slots.flat_map(|(slot, count)| &slot.members[*count as usize..]);
         others.chain(&self.off).copied().collect()

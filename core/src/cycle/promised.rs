@@ -503,7 +503,7 @@ pub(super) fn asks_with(
 
 /// For each flavor and resource of a queue: the usage that it may not exceed once victims of others
 /// have left; and before that, if it is `now`.
-fn quota_room(
+pub(super) fn quota_room(
     txn: &mut Txn<'_>,
     queue: Option<QueueIdx>,
     now: bool,

@@ -30,16 +30,28 @@ impl Reason {
 
     /// The same where the search for whom to stop ended there: quota that is short may be had, too.
     pub fn with_victims_ended(mut self, bound: SearchBound) -> Reason {
-        if let Reason::Flavors { tried, .. } = self.innermost() {
-            for refusal in tried {
-                if let FlavorProblem::Short { victims, .. } = &mut refusal.why
-                    && *victims == NoVictims::TooFew
-                {
-                    *victims = NoVictims::Ended(bound);
-                }
+        self.end_victims(bound, |victims| *victims == NoVictims::TooFew);
+        self.with_ended(bound)
+    }
+
+    /// The same of members that join a gang: what is told of their quota does not say that it was
+    /// looked for whom to stop.
+    pub fn with_stops_ended(mut self, bound: SearchBound) -> Reason {
+        let open = |it: &NoVictims| matches!(it, NoVictims::TooFew | NoVictims::NotAsked);
+        self.end_victims(bound, open);
+        self.with_ended(bound)
+    }
+
+    /// Of quota that is short it is told that the search ended, in place of such.
+    fn end_victims(&mut self, bound: SearchBound, of: impl Fn(&NoVictims) -> bool) {
+        let Reason::Flavors { tried, .. } = self.innermost() else { return };
+        for refusal in tried {
+            if let FlavorProblem::Short { victims, .. } = &mut refusal.why
+                && of(victims)
+            {
+                *victims = NoVictims::Ended(bound);
             }
         }
-        self.with_ended(bound)
     }
 
     /// Where the search for places ended, if it is told so.
@@ -161,5 +173,11 @@ mod tests {
         // Whoever may stop nobody has nobody to look for.
         let none = short(NoVictims::NotAsked).with_victims_ended(bound);
         assert_eq!((none.ended(), none), (None, short(NoVictims::NotAsked)));
+        // Of who joins a gang nothing else says that others might leave for it.
+        for victims in [NoVictims::NotAsked, NoVictims::TooFew] {
+            let told = short(victims).with_stops_ended(bound);
+            assert_eq!(told.ended(), Some(bound));
+            assert!(told.to_string().contains(says), "{told}");
+        }
     }
 }

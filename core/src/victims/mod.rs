@@ -64,7 +64,7 @@ mod stands;
 mod targets;
 pub mod turns;
 
-pub use all_gone::once_all_left;
+pub use all_gone::{once_all_left, once_anybody_left};
 pub(crate) use order::refused_of_late;
 pub(crate) use recall::Searched;
 
