@@ -38,14 +38,16 @@ impl Search<'_> {
         })
     }
 
-    /// An attempt; where quota alone is short with no more candidates than it takes.
+    /// An attempt; where quota alone is short, and no budget tells who goes, with no more
+    /// candidates than it takes.
     pub(super) fn attempt_first(
         &self,
         txn: &mut Txn<'_>,
         list: &mut Candidates,
         attempt: Attempt,
     ) -> Result<Vec<Victim>, For> {
-        if attempt == Attempt::Sharing || !self.lacks_quota_alone(txn) {
+        let by_quota = attempt != Attempt::Sharing && self.lacks_quota_alone(txn);
+        if !by_quota || self.budgets_tell(txn, list) {
             let all = list.ordered(txn.state(), self.need);
             return self.attempt_within_budgets(txn, all, attempt);
         }
@@ -58,6 +60,15 @@ impl Search<'_> {
         let whole = self.attempt(txn, list.ordered(txn.state(), self.need), attempt);
         assert!(whole == found, "the first who hold quota do as well as all");
         whole
+    }
+
+    /// Whether a PodDisruptionBudget makes somebody go last.
+    fn budgets_tell(&self, txn: &Txn<'_>, list: &mut Candidates) -> bool {
+        let state = txn.state();
+        if state.budgets.is_empty() {
+            return false;
+        }
+        list.ordered(state, self.need).iter().any(|it| it.breaks > 0)
     }
 
     /// Takes victims where only quota is short from as few of those who are taken first as will

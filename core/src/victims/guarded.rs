@@ -11,9 +11,9 @@
 //! as kube-scheduler spends it; the cheaper ones of the two leave. Who clears one node for one pod
 //! compares both on each node ([`stands`](super::stands)).
 //!
-//! Not for victims of shares, nor where only quota is short, nor for members who look at each
-//! other, where a second search might spend what the first needs. Cost: a second attempt at most,
-//! only where a budget tells. Nothing survives a restart.
+//! Not for victims of shares, nor for members who look at each other, where a second search might
+//! spend what the first needs. Cost: a second attempt at most, only where a budget tells. Nothing
+//! survives a restart.
 
 use super::removed::{Removed, Taken};
 use super::stands::{self, Cost, Stander};
