@@ -329,3 +329,33 @@ fn where_victims_are_not_looked_for_with_all_choices_of_flavors_it_says_so() {
         assert_eq!(says.contains(ended), cut, "{flavors}: {says}");
     }
 }
+
+/// More nodes would not help any more: autoscalers that go by what is said would build some for
+/// nothing.
+#[test]
+fn who_waits_for_nodes_says_so_no_longer_once_others_have_its_quota() {
+    // The queue has more of a flavor whose nodes the gang may not use, or no other flavor.
+    for others in [0, 9] {
+        let (six, more) = ([(GPU, nominal(6))], [(GPU, nominal(others))]);
+        let listed = group(&[("a", &six), ("b", &more)]);
+        let mut facts = nodes(&[("n1", "a", 4), ("n2", "a", 1), ("n3", "b", 1)]);
+        facts.extend(["a", "b"].map(|name| Input::Flavor(flavor(name, &[(ZONE, name)]))));
+        facts.push(namespace());
+        facts.push(Input::ClusterQueue(cluster_queue("q", None, listed)));
+        facts.push(Input::LocalQueue(local_queue("q")));
+        let on = |gpus| {
+            let node_selector = labels(&[(ZONE, "a")]);
+            let requests = amounts(&[(GPU, gpus)]);
+            Arc::new(PodShape { requests, node_selector, ..PodShape::default() })
+        };
+        let gang = gang("g", 3, None, &on(2), &in_queue(Some("q")));
+        facts.extend(gang.into_iter().map(Input::Pod));
+        let mut engine = Engine::new();
+        assert!(binds(&engine.step(NOW, facts)).is_empty());
+        let kind = |engine: &Engine| view(engine, "g").reason.expect("it waits").kind();
+        assert_eq!(kind(&engine), "nodes");
+        let other = Input::Pod(pod("k", &on(1), &in_queue(Some("q"))));
+        assert_eq!(binds(&engine.step(NOW, vec![other])).len(), 1);
+        assert_eq!(kind(&engine), "quota");
+    }
+}

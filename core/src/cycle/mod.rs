@@ -157,7 +157,8 @@ impl Engine {
         }
         let moved =
             self.reservations.moved && self.kept_back.starts_are_new(&self.reservations.starts());
-        round.decided || round.more || moved || self.wake_by_borrowers()
+        let settled = !round.decided && !round.more && !moved;
+        !settled || self.wake_by_borrowers() || self.wake_out_of_quota()
     }
 
     /// The head of work without a queue, then members above the minimum.

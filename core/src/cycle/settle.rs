@@ -264,6 +264,7 @@ impl Engine {
         if !stays && !goes_on {
             let wake = Wake { room: entry.room, quota: true, held: true };
             self.waiting.park(entry.workload, wake, reason.clone());
+            self.note_lack_of_nodes(entry.workload, &reason);
             round.more = true;
         }
         self.waits_on(entry.workload, reason);
@@ -410,6 +411,7 @@ impl Engine {
         if !strict && !goes_on {
             let wake = Wake { room: entry.room, quota: true, held: false };
             self.waiting.park(entry.workload, wake, reason.clone());
+            self.note_lack_of_nodes(entry.workload, &reason);
             round.more = true;
         }
         self.waits_on(entry.workload, reason);

@@ -29,6 +29,8 @@ pub(super) struct Crossings {
     known: BTreeSet<(QuotaIdx, FrIdx)>,
     /// Roots of trees in which somebody borrows more than before.
     risen: BTreeSet<QuotaIdx>,
+    /// Roots of trees in which somebody uses more than before (`waiting/out_of_quota.rs`).
+    pub(super) gained: BTreeSet<QuotaIdx>,
 }
 
 impl Engine {
@@ -36,6 +38,8 @@ impl Engine {
     pub(crate) fn note_gains(&mut self, gained: &BTreeSet<QueueIdx>) {
         let mut crossed = BTreeSet::new();
         let quota = &self.state.quota;
+        let roots = gained.iter().filter_map(|queue| quota.root(*queue));
+        self.crossings.gained.extend(roots);
         for (node, fr) in gained.iter().flat_map(|queue| cells_around(quota, *queue)) {
             if quota.tree.borrows(node, fr, 0) && self.crossings.known.insert((node, fr)) {
                 crossed.insert(quota.tree.root(node));
@@ -118,6 +122,7 @@ impl Engine {
     pub(super) fn forget_crossings(&mut self) {
         self.crossings.known.clear();
         self.crossings.risen.clear();
+        self.crossings.gained.clear();
     }
 }
 

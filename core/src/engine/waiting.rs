@@ -18,7 +18,7 @@ use capstan_topology::Interner;
 use priority_queue::PriorityQueue;
 
 use crate::explain::reason::Reason;
-use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{Text, TopologyWish};
 use crate::model::roles::RoleKinds;
 use crate::model::workload::Workload;
@@ -28,6 +28,7 @@ use crate::victims::turns::Rest;
 use in_turn::{InTurn, Stir, Turn};
 
 pub(crate) mod in_turn;
+mod out_of_quota;
 
 /// Fixed seed: two engines with the same inputs behave the same.
 type FixedHasher = BuildHasherDefault<crate::model::lookup::Mixer>;
@@ -109,6 +110,8 @@ struct Parked {
     /// Only members that run longer than a limit are parked; the others.
     others: Option<(RunTime, BTreeMap<Reverse<HeadKey>, WorkloadIdx>)>,
     turn: Turn,
+    /// It waits for nodes of these flavors, and had quota of them (`out_of_quota`).
+    nodes_of: Option<Vec<FlavorIdx>>,
 }
 
 /// Waiting work of one queue.
@@ -281,7 +284,7 @@ impl Waiting {
         if turn == Turn::InLine {
             self.in_turn.stand(queue, group);
         }
-        line.groups[group].parked = Some(Parked { wake, why, at, others, turn });
+        line.groups[group].parked = Some(Parked { wake, why, at, others, turn, nodes_of: None });
         line.groups[group].invited = false;
         line.refresh(group);
         line.note_active(queue, &mut self.active);
