@@ -38,61 +38,98 @@ fn a_plan_that_is_not_final_says_so() {
     assert!(!asked.err.contains("not final"), "so many were asked for: {}", asked.err);
 }
 
-/// Pods that no node has room for, each with another request, are older than pods that fit, each of
-/// which has a claim of its own, or none; how many rounds that takes.
-fn rounds_behind_who_waits(claims: bool) -> u64 {
-    let (waiting, fitting) = (60, 8);
-    let labels = json!({"kubernetes.io/hostname": "n"});
+/// What pods have of their own.
+#[derive(Clone, Copy, PartialEq)]
+enum Has {
+    Nothing,
+    Device,
+    Volume,
+}
+
+const DEVICES_API: &str = "resource.k8s.io/v1";
+
+/// A node, with devices and a driver that makes volumes there.
+fn ground(devices: u32) -> Vec<Value> {
+    let metadata = json!({"name": "n", "labels": {"kubernetes.io/hostname": "n"}});
     let allocatable = json!({"cpu": "400", "memory": "8Gi", "pods": "1000"});
-    let metadata = json!({"name": "n", "labels": labels});
-    let status = json!({"allocatable": allocatable});
     let pool = json!({"name": "n", "generation": 1, "resourceSliceCount": 1});
-    let names: Vec<Value> = (0..fitting).map(|at| json!({"name": format!("d{at}")})).collect();
+    let names: Vec<Value> = (0..devices).map(|at| json!({"name": format!("d{at}")})).collect();
     let slice = json!({"driver": "gpu.x", "nodeName": "n", "pool": pool, "devices": names});
-    let api = "resource.k8s.io/v1";
-    let class = json!({"name": "gpu"});
-    let mut items = vec![
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}),
-        json!({"apiVersion": api, "kind": "DeviceClass", "metadata": class, "spec": {}}),
-        json!({"apiVersion": api, "kind": "ResourceSlice", "metadata": {"name": "s"},
+    vec![
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata,
+               "status": {"allocatable": allocatable}}),
+        json!({"apiVersion": DEVICES_API, "kind": "DeviceClass", "metadata": {"name": "gpu"},
+               "spec": {}}),
+        json!({"apiVersion": DEVICES_API, "kind": "ResourceSlice", "metadata": {"name": "s"},
                "spec": slice}),
-    ];
-    for at in 0..waiting + fitting {
-        let (name, waits) = (format!("p{at}"), at < waiting);
-        let created = format!("2026-03-02T10:{:02}:{:02}Z", at / 60, at % 60);
-        let metadata = json!({"name": name, "namespace": "team", "creationTimestamp": created});
-        let cpu = if waits { format!("{}", 401 + at) } else { "1m".into() };
-        let mut container = json!({"name": "c", "resources": {"requests": {"cpu": cpu}}});
-        let mut spec = json!({"schedulerName": "capstan"});
-        if claims && !waits {
-            let exactly = json!({"deviceClassName": "gpu"});
-            let devices = json!({"requests": [{"name": "r", "exactly": exactly}]});
-            items.push(json!({"apiVersion": api, "kind": "ResourceClaim",
-                              "metadata": {"name": name, "namespace": "team"},
-                              "spec": {"devices": devices}}));
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+               "metadata": {"name": "made"}, "provisioner": "csi.x",
+               "volumeBindingMode": "WaitForFirstConsumer"}),
+    ]
+}
+
+/// A pod with a claim of its own, if it has any.
+fn pod(at: u32, cpu: &str, has: Has) -> Vec<Value> {
+    let name = format!("p{at}");
+    let own = json!({"name": name, "namespace": "team"});
+    let mut container = json!({"name": "c", "resources": {"requests": {"cpu": cpu}}});
+    let mut spec = json!({"schedulerName": "capstan"});
+    let mut objects = Vec::new();
+    match has {
+        Has::Nothing => {}
+        Has::Device => {
+            let request = json!({"name": "r", "exactly": {"deviceClassName": "gpu"}});
+            let devices = json!({"requests": [request]});
+            objects.push(json!({"apiVersion": DEVICES_API, "kind": "ResourceClaim",
+                                "metadata": own, "spec": {"devices": devices}}));
             spec["resourceClaims"] = json!([{"name": "own", "resourceClaimName": name}]);
             container["resources"]["claims"] = json!([{"name": "own"}]);
         }
-        spec["containers"] = json!([container]);
-        items.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}));
+        Has::Volume => {
+            let asks = json!({"storageClassName": "made", "accessModes": ["ReadWriteOnce"],
+                              "resources": {"requests": {"storage": "1Gi"}}});
+            objects.push(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                                "metadata": own, "spec": asks}));
+            let claim = json!({"claimName": name});
+            spec["volumes"] = json!([{"name": "own", "persistentVolumeClaim": claim}]);
+        }
     }
+    spec["containers"] = json!([container]);
+    let created = format!("2026-03-02T10:{:02}:{:02}Z", at / 60, at % 60);
+    let metadata = json!({"name": name, "namespace": "team", "creationTimestamp": created});
+    objects.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}));
+    objects
+}
+
+/// Pods that no node has room for, each with another request, are older than pods that fit; how
+/// many rounds that takes, where those and these have something of their own.
+fn rounds_behind_who_waits(those: Has, these: Has) -> u64 {
+    let (waiting, fitting) = (60, 8);
+    let mut items = ground(fitting);
+    items.extend((0..waiting).flat_map(|at| pod(at, &format!("{}", 401 + at), those)));
+    items.extend((waiting..waiting + fitting).flat_map(|at| pod(at, "1m", these)));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("behind.json");
     std::fs::write(&file, list.to_string()).expect("a temporary file");
-    let words = ["simulate", "--output", "json", &file.display().to_string()];
-    let printed = capstan(&words.map(ToString::to_string));
+    let file = file.display().to_string();
+    let printed = capstan(&["simulate", "--output", "json", &file].map(ToString::to_string));
     assert_eq!(printed.code, 0, "{}", printed.err);
     let answer: Value = serde_json::from_str(&printed.out).expect("JSON");
     let admitted = answer["admitted"].as_array().expect("names").len();
-    assert_eq!(admitted, fitting, "{}", printed.out);
+    assert_eq!(admitted as u32, fitting, "{}", printed.out);
     answer["cycles"].as_u64().expect("a number")
 }
 
-/// A claim is allocated before its pod is bound, which a step of its own shows. Whoever waits for
-/// something else was looked at again after each.
+/// A claim is written before its pod is bound, which a step of its own shows. Whoever waits was
+/// looked at again after each, though it can only have taken something.
 #[test]
-fn who_asks_for_no_devices_is_not_looked_at_again_when_others_are_given_theirs() {
-    let (plain, claims) = (rounds_behind_who_waits(false), rounds_behind_who_waits(true));
-    assert!(claims <= plain + 2 * 8, "{claims} rounds, without claims {plain}");
+fn nobody_is_looked_at_again_because_others_are_given_devices_or_volumes() {
+    let plain = rounds_behind_who_waits(Has::Nothing, Has::Nothing);
+    for these in [Has::Device, Has::Volume] {
+        for those in [Has::Nothing, these] {
+            let rounds = rounds_behind_who_waits(those, these);
+            assert!(rounds <= plain + 2 * 8, "{rounds} rounds, of plain pods {plain}");
+        }
+    }
 }

@@ -42,15 +42,18 @@ impl Engine {
 
     /// Claims, volumes, classes or devices changed: work that has such is looked at again.
     fn wake_for_objects(&mut self, changes: &Changes) {
-        let (devices, allocated) = (changes.devices_free, &changes.allocated);
-        if !changes.storage && !devices && allocated.is_empty() {
+        let Changes { storage, devices_free, allocated, volume_claims, .. } = changes;
+        let of_some = !allocated.is_empty() || !volume_claims.is_empty();
+        if !storage && !devices_free && !of_some {
             return;
         }
         let room = &self.state.room;
         let concerned = |shape: ShapeIdx| {
             let facts = &room.shape(shape).facts;
-            changes.storage && facts.volumes.is_some()
-                || devices && !facts.claims.is_empty()
+            let mut used = facts.volumes.iter().flat_map(|volumes| &volumes.claims);
+            *storage && facts.volumes.is_some()
+                || *devices_free && !facts.claims.is_empty()
+                || used.any(|using| volume_claims.contains(&using.claim))
                 || dynamic_resources::named(facts).any(|claim| allocated.contains(claim))
         };
         self.waiting.wake_shapes(concerned);

@@ -11,12 +11,12 @@ use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape, ResourceClaimKey,
-    Text,
+    ClaimKey, GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape,
+    ResourceClaimKey, Text,
 };
 use crate::model::pod::{Binding, Pod, Rare, Takeover};
 use crate::model::state::ClusterState;
-use crate::model::volumes::Choices;
+use crate::model::volumes::{Choices, MayFit};
 use crate::model::workload::{Assignment, SetAssignment, WorkloadId};
 use crate::policy::Policy;
 use crate::time::Time;
@@ -48,6 +48,8 @@ pub struct Changes {
     pub recharge: bool,
     /// Claims, volumes or what makes them changed: work that has volumes may fit.
     pub storage: bool,
+    /// Claims on volumes that changed, for whose users alone that may be.
+    pub volume_claims: BTreeSet<ClaimKey>,
     /// Devices or claims on them changed: what they cost may have.
     pub devices: bool,
     /// Devices came free, or changed: work that asks for devices may fit.
@@ -107,7 +109,11 @@ impl ClusterState {
             Input::Owner(facts) => self.apply_owner(facts, changes),
             Input::OwnerGone(uid) => self.remove_owner(&uid, changes),
             Input::Policy(policy) => self.apply_policy(policy, changes),
-            Input::Storage(fact) => changes.storage |= self.room.apply_storage(fact),
+            Input::Storage(fact) => match self.room.apply_storage(fact) {
+                MayFit::Nobody => {}
+                MayFit::Users(claim) => _ = changes.volume_claims.insert(claim),
+                MayFit::WhoHasVolumes => changes.storage = true,
+            },
             Input::Outcome { .. } => {}
             Input::Budget(facts) => self.budgets.put(facts),
             Input::BudgetGone { namespace, name } => self.budgets.remove(&namespace, &name),

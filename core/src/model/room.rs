@@ -17,7 +17,7 @@ use crate::model::ids::ShapeIdx;
 use crate::model::images::ImageCounts;
 use crate::model::input::{Amounts, NodeFacts, PodShape, StorageFact, Text};
 use crate::model::sweep::Used;
-use crate::model::volumes::Volumes;
+use crate::model::volumes::{MayFit, Volumes};
 use crate::policy::{QuotaArgs, RuleArgs};
 use crate::quota::counted;
 use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
@@ -218,13 +218,13 @@ impl Room {
     }
 
     /// Takes in what is known of storage; whether it is news.
-    pub fn apply_storage(&mut self, fact: StorageFact) -> bool {
+    pub fn apply_storage(&mut self, fact: StorageFact) -> MayFit {
         let concerned = self.volumes.apply(fact);
         let named = concerned.named.and_then(|name| self.find_node(&name));
         for node in concerned.nodes.into_iter().chain(named) {
             self.touch(node);
         }
-        concerned.changed
+        concerned.may_fit
     }
 
     fn vector(&mut self, amounts: &Amounts) -> ResourceVector {

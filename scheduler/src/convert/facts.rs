@@ -201,10 +201,9 @@ impl Facts<'_> {
         };
         let of = (over, made, member_of.as_ref().is_some_and(is_group));
         let (pod_sets, priority, never_preempts) = self.roles(&gang, of, (&chain, &mut asked));
-        let mut wishes = asked.wishes;
-        wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
+        let queue = asked.wishes.queue.or_else(|| gang.of.says.queue.clone());
+        let wishes = Wishes { queue, ignored, ..asked.wishes };
         let (suspended, queued) = (owner.says.suspended, wishes.queue.is_some() || owner.marked);
-        wishes.ignored = ignored;
         Some(OwnerFacts {
             uid: owner.uid.clone(),
             kind: self.shared.texts.text(owner.kind.row().name),

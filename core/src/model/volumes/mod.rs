@@ -19,6 +19,7 @@ use crate::model::input::{
 };
 
 mod attachments;
+mod concerned;
 mod demand;
 mod holdings;
 mod left;
@@ -28,6 +29,7 @@ use attachments::Attachments;
 use demand::{is_among, reaches};
 use holdings::NodeUse;
 
+pub use concerned::{Concerned, MayFit};
 pub use demand::{Counted, Demand, Handle, Need, Wanted};
 pub use holdings::{Choice, Choices, Setting};
 pub use left::Storage;
@@ -113,23 +115,6 @@ pub struct Stamp {
     pub taken: u64,
 }
 
-/// Whom a fact concerns beside those who look at stamps.
-#[derive(Debug, Default)]
-pub struct Concerned {
-    /// It said something new.
-    pub changed: bool,
-    /// Nodes whose holdings count otherwise now.
-    pub nodes: Vec<NodeIdx>,
-    /// The same, by name.
-    pub named: Option<Text>,
-}
-
-impl Concerned {
-    fn if_new(changed: bool) -> Concerned {
-        Concerned { changed, ..Concerned::default() }
-    }
-}
-
 impl Volumes {
     /// Takes a fact in.
     pub fn apply(&mut self, fact: StorageFact) -> Concerned {
@@ -192,7 +177,8 @@ impl Volumes {
         }
         let nodes = entry.users.keys().copied().collect();
         self.forget_unused_claim(key);
-        Concerned { changed, nodes, named: None }
+        let may_fit = if changed { MayFit::Users(key.clone()) } else { MayFit::Nobody };
+        Concerned { may_fit, nodes, named: None }
     }
 
     /// A claim that neither exists nor is used is nothing.
@@ -216,6 +202,15 @@ impl Volumes {
         entry.facts = facts.clone();
         let stamp = self.tick();
         self.volumes.get_mut(name).expect("just there").stamp = stamp;
+        let of = |facts: &Option<Arc<VolumeFacts>>| Some(facts.as_ref()?.claim.as_ref()?.0.clone());
+        let may_fit = match (of(&old), of(&facts)) {
+            // What is attached may have another name now.
+            _ if attached => MayFit::WhoHasVolumes,
+            (had, Some(claim)) if had.as_ref().is_none_or(|had| *had == claim) => {
+                MayFit::Users(claim)
+            }
+            _ => MayFit::WhoHasVolumes,
+        };
         let mut nodes = Vec::new();
         for (facts, now) in [(&old, false), (&facts, true)] {
             let Some(facts) = facts else { continue };
@@ -245,7 +240,7 @@ impl Volumes {
             self.attachments.rename(name, handle(&old), handle(&facts));
         }
         self.forget_unused_volume(name);
-        Concerned { changed: true, nodes, named: None }
+        Concerned { may_fit, nodes, named: None }
     }
 
     fn forget_unused_volume(&mut self, name: &Text) {
@@ -312,7 +307,8 @@ impl Volumes {
         if old == facts {
             return Concerned::default();
         }
-        let mut concerned = Concerned::if_new(true);
+        // One more takes from its node.
+        let mut concerned = Concerned::if_new(old.is_some());
         for (facts, now) in [(old, false), (facts, true)] {
             let Some(facts) = facts else { continue };
             let volume = self.volumes.entry(facts.volume.clone()).or_default();
@@ -536,7 +532,8 @@ mod tests {
             let (limits, migrated) = (BTreeMap::new(), ["kubernetes.io/x".into()].into());
             let says = StorageFact::Limits { node: on.into(), limits, migrated };
             let concerned = volumes.apply(says);
-            assert!(concerned.changed && concerned.named.as_deref() == Some(on), "{concerned:?}");
+            assert_eq!(concerned.named.as_deref(), Some(on), "{concerned:?}");
+            assert_eq!(concerned.may_fit, MayFit::WhoHasVolumes);
         }
         assert_eq!(reached(&volumes), [false, true]);
         volumes.apply(StorageFact::LimitsGone("a".into()));

@@ -175,8 +175,8 @@ impl Devices {
             && with(old.allocation.clone()) == *old
     }
 
-    /// Whether facts of a claim tell nothing new but that it has devices now, and nothing comes free
-    /// by that: whatever is held for it is among them.
+    /// Whether facts of a claim tell nothing new but that it has devices now, and nothing comes
+    /// free by that: whatever is held for it is among them.
     pub(crate) fn only_takes(&self, facts: &ResourceClaimFacts) -> bool {
         let Some(old) = self.claims.get(&facts.key).filter(|old| old.allocation.is_none()) else {
             return false;
