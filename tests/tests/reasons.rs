@@ -334,8 +334,9 @@ fn where_victims_are_not_looked_for_with_all_choices_of_flavors_it_says_so() {
 /// nothing.
 #[test]
 fn who_waits_for_nodes_says_so_no_longer_once_others_have_its_quota() {
-    // The queue has more of a flavor whose nodes the gang may not use, or no other flavor.
-    for others in [0, 9] {
+    // The queue has more of a flavor whose nodes the gang may not use, or no other flavor; the gang
+    // starts whole, or two of it run.
+    for (others, min, run) in [(0, None, 0), (9, None, 0), (0, Some(1), 2), (9, Some(1), 2)] {
         let (six, more) = ([(GPU, nominal(6))], [(GPU, nominal(others))]);
         let listed = group(&[("a", &six), ("b", &more)]);
         let mut facts = nodes(&[("n1", "a", 4), ("n2", "a", 1), ("n3", "b", 1)]);
@@ -348,10 +349,10 @@ fn who_waits_for_nodes_says_so_no_longer_once_others_have_its_quota() {
             let requests = amounts(&[(GPU, gpus)]);
             Arc::new(PodShape { requests, node_selector, ..PodShape::default() })
         };
-        let gang = gang("g", 3, None, &on(2), &in_queue(Some("q")));
+        let gang = gang("g", 3, min, &on(2), &in_queue(Some("q")));
         facts.extend(gang.into_iter().map(Input::Pod));
         let mut engine = Engine::new();
-        assert!(binds(&engine.step(NOW, facts)).is_empty());
+        assert_eq!(binds(&engine.step(NOW, facts)).len(), run);
         let kind = |engine: &Engine| view(engine, "g").reason.expect("it waits").kind();
         assert_eq!(kind(&engine), "nodes");
         let other = Input::Pod(pod("k", &on(1), &in_queue(Some("q"))));

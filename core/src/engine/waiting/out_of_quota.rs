@@ -7,18 +7,26 @@
 //! Decides nothing but that such work is looked at once more, when nothing else is left to decide,
 //! so that it says what it waits for now. For each group that waits for room is kept of which
 //! flavors it lacked nodes, if quota of them was left; where quota grew scarce in its tree it is
-//! compared whether what a set asks is left in any of them.
+//! compared whether what a set asks is left in any of them. Members that join no gang that runs
+//! have their flavors: what they say is found out anew where a member's quota is not left.
 //!
 //! Restart: nothing is kept; all work is looked at. Cost: a comparison of a few numbers for each
-//! group that waits for room, in trees where something started.
+//! group that waits for room, in trees where something started, and a look for room for each of
+//! [`GANGS_MAX`] gangs with members that have no quota left.
+
+use std::collections::BTreeSet;
 
 use crate::engine::Engine;
 use crate::engine::waiting::{Line, Waiting};
 use crate::explain::obstacles;
 use crate::explain::reason::{FlavorProblem, Reason};
-use crate::model::ids::{FlavorIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::workload::QueueRef;
 use crate::quota::build::Group;
+
+/// Gangs that run and have members without quota, of which is found out anew what these wait for
+/// each time when others started.
+const GANGS_MAX: usize = 16;
 
 impl Waiting {
     /// Of these flavors the group of a parked workload lacks nodes.
@@ -88,7 +96,31 @@ impl Engine {
         let out = those.filter(|(first, flavors)| self.is_out_of_quota(*first, flavors));
         let out: Vec<WorkloadIdx> = out.map(|(first, _)| first).collect();
         out.iter().for_each(|first| self.waiting.wake_group_of(*first));
+        let mut incomplete: Vec<WorkloadIdx> = self.growth_parked.iter().copied().collect();
+        incomplete.retain(|gang| self.joins_without_quota(*gang, &gained));
+        self.state.in_queue_order(&mut incomplete);
+        for gang in incomplete.into_iter().take(GANGS_MAX) {
+            if let Some(reason) = self.joins_not(gang) {
+                self.set_reason(gang, reason);
+            }
+        }
         !out.is_empty()
+    }
+
+    /// Whether members that join no gang that runs say that they wait for nodes, and have no quota
+    /// left in one of these trees, whatever set they are of.
+    fn joins_without_quota(&self, gang: WorkloadIdx, gained: &BTreeSet<QuotaIdx>) -> bool {
+        let (entry, quota) = (&self.state.workloads[gang], &self.state.quota);
+        let held = entry.assignment.as_ref().and_then(|held| Some((held, held.queue?)));
+        let Some((held, queue)) =
+            held.filter(|(_, queue)| quota.root(*queue).is_some_and(|root| gained.contains(&root)))
+        else {
+            return false;
+        };
+        let Some(node) = quota.queue(queue).node else { return false };
+        let short = |(fr, asked): &(FrIdx, i64)| *asked > quota.tree.available(node, *fr);
+        entry.reason.as_ref().is_some_and(|reason| reason.kind() == "nodes")
+            && held.sets.iter().all(|set| set.charge.iter().any(short))
     }
 
     /// Whether no flavor among these, or any where none is named, has quota left for what some set
