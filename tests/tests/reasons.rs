@@ -357,6 +357,6 @@ fn who_waits_for_nodes_says_so_no_longer_once_others_have_its_quota() {
         assert_eq!(kind(&engine), "nodes");
         let other = Input::Pod(pod("k", &on(1), &in_queue(Some("q"))));
         assert_eq!(binds(&engine.step(NOW, vec![other])).len(), 1);
-        assert_eq!(kind(&engine), "quota");
+        assert_eq!(kind(&engine), "quota", "{others} {min:?}: {:?}", view(&engine, "g").reason);
     }
 }

@@ -413,7 +413,8 @@ impl Engine {
         // What the gang keeps for them is theirs.
         txn.vacate(workload);
         let short = |queue| short_of(txn.state(), workload, queue, (set, class), count);
-        let lacks = room.or_else(|| assignment.queue.and_then(short));
+        // Of who lacks both, nodes alone would not help, which autoscalers would build.
+        let lacks = assignment.queue.and_then(short).or(room);
         drop(txn);
         lacks
             .or_else(|| self.no_place_together(workload, waiting, most, topology))
