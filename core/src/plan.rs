@@ -364,6 +364,8 @@ pub struct Report {
     pub counts: Counts,
     /// Namespaces and names of workloads that are gone, where no other bears the name now.
     pub gone: Vec<(Text, Text)>,
+    /// Those of workloads that are gone, too, but whose owner goes on, and makes other pods.
+    pub podless: Vec<(Text, Text)>,
     /// ClusterQueues that are being deleted and in which nobody holds quota (any more): they may
     /// go. Told with every step until they are gone.
     pub unused: Vec<Text>,

@@ -319,6 +319,75 @@ fn a_name_stays_with_its_work_when_a_plainer_one_comes_free() {
     assert_eq!(both.report.gone, []);
 }
 
+/// It was deleted and made again while its pods were leaving: people mean the new one by its name,
+/// and whoever leads next calls it so.
+#[test]
+fn who_is_made_anew_has_the_name_and_not_what_is_left_of_the_one_before() {
+    let gpu = shape(&[(GPU, 1)]);
+    let made = |uid: &str, created| {
+        let owner = job("train", 1, &gpu, &in_queue(Some("main")));
+        OwnerFacts { uid: text(uid), created: Time(created), ..owner }
+    };
+    let old = OwnerFacts { suspended: false, ..made("old", 1) };
+    let left = bound(&pods_of(&old)[0], "n");
+    let new = made("new", 2);
+    let called = |engine: &Engine| {
+        let owner = |name: &str| engine.details(&text(TEAM), &text(name))?.owner;
+        (owner("train").map(|owner| owner.uid), engine.names())
+    };
+    let both = [(text(TEAM), text("train")), (text(TEAM), text("train-job"))];
+    let mut ground = one_queue(8);
+    ground.push(gpu_node("n", 8));
+    let mut engine = Engine::new();
+    engine.step(NOW, [ground.clone(), vec![Input::Owner(old), left.clone()]].concat());
+    engine.step(NOW, vec![Input::OwnerGone(text("old"))]);
+    engine.step(NOW, vec![Input::Owner(new.clone())]);
+    assert_eq!(called(&engine), (Some(text("new")), both.to_vec()));
+    engine.step(NOW, vec![Input::PodGone(text("train-0"))]);
+    let mut anew = Engine::new();
+    anew.step(NOW, [ground, vec![left, Input::Owner(new)]].concat());
+    assert_eq!(called(&anew), (Some(text("new")), both.to_vec()));
+}
+
+/// Its object stays for as long as it goes on: what it has cost so far stands there.
+#[test]
+fn an_owner_that_has_no_pods_for_now_is_not_gone() {
+    let mut owner = job("train", 1, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    owner.suspended = false;
+    let name = [(text(TEAM), text("train"))];
+    let pods = pods_of(&owner);
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Owner(owner.clone()), bound(&pods[0], "n")]);
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, facts.clone());
+    assert_eq!((first.report.gone, first.report.podless), (vec![], vec![]));
+    let lost = [Input::NodeGone(text("n")), Input::PodGone(pods[0].uid.clone())];
+    let output = engine.step(NOW, lost.into());
+    assert_eq!((output.report.gone, output.report.podless), (vec![], name.to_vec()));
+    assert_eq!(engine.names(), name, "whoever deletes what nobody stands for leaves it");
+    // It is told once, whatever else is said of the owner.
+    owner.ended += 1;
+    let output = engine.step(NOW, vec![Input::Owner(owner.clone())]);
+    assert!(!output.report.gone.contains(&name[0]), "{:?}", output.report.gone);
+    assert_eq!(output.report.podless, []);
+    // Others come, and go with their owner.
+    let output = engine.step(NOW, vec![Input::Pod(pods[0].clone())]);
+    assert_eq!((output.report.gone, output.report.podless), (vec![], vec![]));
+    let output = engine.step(NOW, vec![Input::PodGone(pods[0].uid.clone())]);
+    assert_eq!(output.report.podless, name);
+    let output = engine.step(NOW, vec![Input::OwnerGone(owner.uid.clone())]);
+    assert_eq!((output.report.gone, engine.names()), (name.to_vec(), vec![]));
+    // A new engine meets it without pods.
+    facts.pop();
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!((output.report.podless, engine.names()), (name.to_vec(), name.to_vec()));
+    // Who is none of ours any more has no object of ours.
+    owner.ours = false;
+    let output = engine.step(NOW, vec![Input::Owner(owner)]);
+    assert_eq!((output.report.gone, engine.names()), (name.to_vec(), vec![]));
+}
+
 /// A Job that was stopped holds its quota until its pods have left, and waits from then on.
 #[test]
 fn a_job_whose_pods_are_leaving_is_counted_once() {

@@ -49,11 +49,14 @@ impl Engine {
         (page.into_iter().map(|index| self.details_at(index)).collect(), next)
     }
 
-    /// Namespaces and names of all workloads, in order.
+    /// Namespaces and names of all workloads, in order, and of those whose owner goes on, but has
+    /// no pods for now.
     pub fn names(&self) -> Vec<(Text, Text)> {
         let name = |entry: &Workload| (entry.id.namespace.clone(), entry.name.clone());
         let mut names: Vec<_> = self.state.workloads.iter().map(|(_, w)| name(w)).collect();
+        names.extend(self.state.podless.names().cloned());
         names.sort_unstable();
+        names.dedup();
         names
     }
 

@@ -199,7 +199,7 @@ impl Engine {
         self.counts.considered = self.outcomes.len() as u64;
         self.count_spending(now);
         self.tell_news();
-        let gone = self.nameless();
+        let [gone, podless] = self.nameless();
         self.sweep_if_due();
         StepOutput {
             effects: hand_over(&mut self.effects),
@@ -211,6 +211,7 @@ impl Engine {
                 milestones: self.take_milestones(),
                 counts: self.counts,
                 gone,
+                podless,
                 unused: self.state.quota.unused(),
             },
             // Cut short, it goes on at once, but for what comes in between.

@@ -78,18 +78,20 @@ impl Engine {
     }
 
     /// Names of workloads that are gone, or have another name, in order; not those that are told
-    /// of others now.
-    pub(super) fn nameless(&mut self) -> Vec<(Text, Text)> {
+    /// of others now. Behind them those whose owner goes on without pods.
+    pub(super) fn nameless(&mut self) -> [Vec<(Text, Text)>; 2] {
         let mut gone = std::mem::take(&mut self.gone);
         gone.append(&mut self.state.vacated);
-        gone.retain(|name| {
+        let podless = self.state.podless.take_news();
+        let unborne = |name: &(Text, Text)| {
             let bearer = self.state.workload_by_name.get(name);
             let bearer = bearer.and_then(|bearer| self.state.workloads.get(*bearer));
             bearer.is_none_or(uninteresting)
-        });
+        };
+        gone.retain(|name| unborne(name) && !podless.contains(name));
         gone.sort_unstable();
         gone.dedup();
-        gone
+        [gone, podless.into_iter().filter(unborne).collect()]
     }
 }
 

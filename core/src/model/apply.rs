@@ -456,6 +456,7 @@ impl ClusterState {
         let ours = facts.ours && facts.member_of.is_none();
         let (current, ended) = (facts.incarnation, facts.ended);
         self.note_admission(&facts);
+        self.look_at_podless(&uid, Some(&facts));
         self.owners.insert(uid.clone(), Arc::new(facts));
         let mut last = None;
         for run in runs {
@@ -501,6 +502,7 @@ impl ClusterState {
     fn remove_owner(&mut self, uid: &Text, changes: &mut Changes) {
         self.came.remove(uid);
         self.ahead.remove(uid);
+        self.look_at_podless(uid, None);
         let Some(owner) = self.owners.remove(uid) else { return };
         let key = GangKey::Owner(uid.clone(), owner.incarnation);
         let id = WorkloadId { namespace: owner.namespace.clone(), key };

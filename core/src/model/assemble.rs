@@ -136,6 +136,7 @@ impl ClusterState {
             if self.drop_if_empty(workload, changes) {
                 return false;
             }
+            self.forget_podless(workload);
             new.extend(self.workloads[workload].name.is_empty().then_some(workload));
             match self.derive_identity(workload) || rebuilt {
                 true => self.derive_queue(workload, changes),
@@ -483,6 +484,7 @@ impl ClusterState {
             self.turns.ended(&gone.full_name);
         }
         self.workload_by_id.remove(&gone.id);
+        self.note_podless(&gone.id, &gone.name);
         let name = (gone.id.namespace, gone.name);
         self.workload_by_name.remove_if(&name, |named| *named == workload);
         changes.gone.push((workload, name.0, name.1));

@@ -31,6 +31,7 @@ mod lifecycle;
 pub mod lookup;
 mod nominated;
 pub mod pod;
+pub mod podless;
 mod replicas;
 pub(crate) mod roles;
 pub mod room;

@@ -21,6 +21,7 @@ use crate::model::ids::{
 use crate::model::input::{EvictionNote, OwnerFacts, PodShape, PodVolumes, Text};
 use crate::model::lookup::Lookup;
 use crate::model::pod::{Binding, Pod};
+use crate::model::podless::Podless;
 use crate::model::room::Room;
 use crate::model::txn::UndoBuffer;
 use crate::model::vacancy::Charges;
@@ -86,6 +87,8 @@ pub struct ClusterState {
     /// Queues that work, by the namespace and name of a LocalQueue through which work was found to
     /// be in them since queue objects changed: at most one entry for each of those.
     pub(super) found_queues: Lookup<(Text, Text), QueueIdx>,
+    /// Owners that go on and have no pods for now.
+    pub podless: Podless,
     /// Names that workloads gave up for others since this was last looked at.
     pub vacated: Vec<(Text, Text)>,
     /// Workloads that have another name since this was last looked at.

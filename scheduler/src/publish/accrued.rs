@@ -40,12 +40,23 @@ pub(super) fn reckon(
             from = now;
             now
         };
-        let millis = i128::from(until.since(since).0.max(0));
-        let more = i128::from(accruing.micro_usd_per_hour) * millis / MILLIS_OF_AN_HOUR;
-        let all = i128::from(spent.unwrap_or(0)) + more;
-        spent = Some(i64::try_from(all).unwrap_or(i64::MAX));
+        spent = Some(with(spent, accruing, until));
     }
     after.accruing =
         view.per_hour.map(|rate| Accruing { since: api_time(from), micro_usd_per_hour: rate.0 });
     after.accrued_micro_usd = spent.or(after.accruing.as_ref().map(|_| 0));
+}
+
+/// Says what was spent until then, when the last of it went, given what was said of it last.
+pub(super) fn end(before: &WorkloadStatus, after: &mut WorkloadStatus, until: Time) {
+    let more =
+        before.accruing.as_ref().map(|accruing| with(before.accrued_micro_usd, accruing, until));
+    (after.accruing, after.accrued_micro_usd) = (None, more.or(before.accrued_micro_usd));
+}
+
+/// So much, and what has accrued until then.
+fn with(spent: Option<i64>, accruing: &Accruing, until: Time) -> i64 {
+    let millis = i128::from(until.since(engine_time(&accruing.since)).0.max(0));
+    let more = i128::from(accruing.micro_usd_per_hour) * millis / MILLIS_OF_AN_HOUR;
+    i64::try_from(i128::from(spent.unwrap_or(0)) + more).unwrap_or(i64::MAX)
 }

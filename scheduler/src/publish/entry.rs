@@ -21,7 +21,7 @@ use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
 use super::whose::is_anothers;
-use super::{accrued, diff, queues, stopped, workload};
+use super::{accrued, diff, podless, queues, stopped, workload};
 use crate::api::cluster_queue::CohortStatus;
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::workload::Workload;
@@ -55,6 +55,8 @@ pub(super) enum Wanted {
     Group(Box<GroupWish>),
     /// It should not be there, from then on.
     Gone(Time),
+    /// Of an owner that has had no pods since the first time, what is said from the second on.
+    Podless(Time, Time),
 }
 
 /// What the API shows of an object, as last read or written.
@@ -187,7 +189,7 @@ pub(super) fn is_urgent(entry: &Entry) -> bool {
 /// while they are there.
 pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
     match (key, &entry.wanted, &entry.shown) {
-        (_, Some(Wanted::Gone(_)), _) => 3,
+        (_, Some(Wanted::Gone(_) | Wanted::Podless(..)), _) => 3,
         (Key::Workload(_), ..) if is_urgent(entry) => 0,
         (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.bare() => 0,
         (Key::Workload(_), _, None) => 1,
@@ -245,14 +247,25 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> N
             patch(of_status(before, diff::value(&after)), Write::Status)
         }
         (Wanted::Pod(wanted), _) => next_of_pod(now, entry, wanted),
-        (Wanted::Gone(at), _) if now < *at => Next::Wait(*at),
-        (Wanted::Gone(_), Some(Shown::Workload(shown))) if shown.scheduler() != Some(scheduler) => {
+        (Wanted::Gone(at) | Wanted::Podless(_, at), _) if now < *at => Next::Wait(*at),
+        (Wanted::Gone(_) | Wanted::Podless(..), Some(Shown::Workload(shown)))
+            if shown.scheduler() != Some(scheduler) =>
+        {
             Next::Nothing
         }
+        // Whoever holds an owner's work by it goes on holding it.
+        (Wanted::Gone(_), Some(Shown::Workload(shown))) if shown.holds_an_owner() => Next::Nothing,
         (Wanted::Gone(_), Some(Shown::Workload(shown))) => {
             Next::Do(Write::Delete(shown.uid().map(str::to_owned)))
         }
-        (Wanted::Gone(_), _) => Next::Nothing,
+        (Wanted::Podless(since, _), Some(Shown::Workload(shown))) => {
+            let shown = shown.unpack();
+            let before = shown.status.unwrap_or_default();
+            let mut after = podless::status(&before, *since);
+            observe(&mut after.conditions, &OF_WORKLOADS, shown.generation);
+            patch(of_status(diff::value(&before), diff::value(&after)), Write::Status)
+        }
+        (Wanted::Gone(_) | Wanted::Podless(..), _) => Next::Nothing,
         (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),
     }
 }

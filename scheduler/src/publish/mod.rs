@@ -38,6 +38,7 @@ mod in_use;
 mod observed;
 mod places;
 mod plan;
+mod podless;
 mod pods;
 mod queues;
 mod rates;
@@ -175,6 +176,11 @@ impl Publisher {
     /// Workloads that are gone and whose name nobody bears.
     pub fn gone(&self, names: &[Name]) {
         self.with(|plan, now| names.iter().for_each(|name| plan.gone(now, name)));
+    }
+
+    /// Workloads that have no pods left, and whose owner goes on.
+    pub fn podless(&self, names: &[Name]) {
+        self.with(|plan, now| names.iter().for_each(|name| plan.podless(now, name)));
     }
 
     /// All workloads that stand, once the engine has seen everything: what the API shows of ours

@@ -206,7 +206,7 @@ impl Plan {
     fn stray(&mut self, now: Time, key: Key) {
         let entry = self.entries.get(&key);
         let wanted = entry.and_then(|entry| entry.wanted.as_ref());
-        if matches!(wanted, Some(Wanted::Workload(_) | Wanted::Gone(_))) {
+        if matches!(wanted, Some(Wanted::Workload(_) | Wanted::Gone(_) | Wanted::Podless(..))) {
             return;
         }
         if let (Key::Workload(name), Some(shown)) = (&key, entry.and_then(shown_workload))
@@ -247,6 +247,19 @@ impl Plan {
 
     /// A workload is gone and nobody bears its name.
     pub fn gone(&mut self, now: Time, name: &Name) {
+        if !self.left(now, name, Wanted::Gone(now.plus(COMES_BACK))) {
+            // What the first list shows of it goes as whatever nobody stands for.
+            _ = self.standing.as_mut().map(|names| names.remove(name));
+        }
+    }
+
+    /// A workload has no pods left, and its owner goes on: its object stays.
+    pub fn podless(&mut self, now: Time, name: &Name) {
+        self.left(now, name, Wanted::Podless(now, now.plus(COMES_BACK)));
+    }
+
+    /// Nothing of a workload is left, and this is wanted of its object, if there is one.
+    fn left(&mut self, now: Time, name: &Name, then: Wanted) -> bool {
         let (entries, whose) = (&self.entries, &self.whose);
         self.notes.gone(now, name, |name: &Name| ours(entries, whose, name));
         for pod in self.waiting.remove(name).unwrap_or_default() {
@@ -259,12 +272,12 @@ impl Plan {
         match self.entries.get(&key) {
             Some(entry) if entry.shown.is_some() || entry.flying => {
                 self.notes.left(name);
-                self.want(now, key, Wanted::Gone(now.plus(COMES_BACK)));
+                self.want(now, key, then);
+                true
             }
             _ => {
                 self.forget(&key);
-                // What the first list shows of it goes as whatever nobody stands for.
-                _ = self.standing.as_mut().map(|names| names.remove(name));
+                false
             }
         }
     }

@@ -358,6 +358,9 @@ impl Desk {
         if !output.report.gone.is_empty() {
             self.tools.publisher.gone(&output.report.gone);
         }
+        if !output.report.podless.is_empty() {
+            self.tools.publisher.podless(&output.report.podless);
+        }
     }
 
     /// Whether an effect would be written on what another scheduler shows.

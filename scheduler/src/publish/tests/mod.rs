@@ -11,6 +11,7 @@ mod in_use;
 mod money;
 mod observed;
 mod places;
+mod podless;
 mod pods;
 mod refused;
 mod requests;
