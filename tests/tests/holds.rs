@@ -422,3 +422,28 @@ fn stops_that_are_refused_tire_nobody() {
     let back = engine.step(now, vec![Input::Pod(low)]);
     assert_eq!(asked(&back), 1, "{:?}", view(&engine, "low").reason);
 }
+
+/// Of several Jobs that bore one name in turn the last one's object has another; whoever leads next
+/// knows only that one, by the plain name.
+#[test]
+fn an_owner_is_held_by_whatever_object_names_it() {
+    let owner = job("train", 1, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let object = |owners: Vec<_>| {
+        let name = text("train-job");
+        Input::Deactivated(DeactivatedFacts { namespace: text(TEAM), name, owners })
+    };
+    for (uids, held) in [(vec![owner.uid.clone()], true), (vec![text("another")], false)] {
+        let mut engine = Engine::new();
+        let mut facts = one_queue(8);
+        facts.extend([gpu_node("n", 8), Input::Owner(owner.clone()), object(uids)]);
+        engine.step(NOW, facts);
+        let reason = view(&engine, "train").reason;
+        assert_eq!(matches!(reason, Some(Reason::Deactivated { .. })), held, "{reason:?}");
+        if held {
+            let words = reason.expect("it waits").to_string();
+            assert!(words.contains("team/train-job has spec.active: false"), "{words}");
+            engine.step(after(1), vec![Input::Reactivated(text(TEAM), text("train-job"))]);
+        }
+        assert_eq!(view(&engine, "train").state, State::Resuming);
+    }
+}

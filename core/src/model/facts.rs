@@ -1,6 +1,6 @@
 //! Queue objects as they were fed, kept until they are built into the quota tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use capstan_topology::LEVELS_MAX;
@@ -34,6 +34,8 @@ pub struct QueueFacts {
     pub topologies: BTreeMap<Text, Vec<Text>>,
     /// Workloads that may not run, by namespace and name, with the uids of the objects' owners.
     pub deactivated: BTreeMap<(Text, Text), Arc<[Text]>>,
+    /// The same objects by the uids of their owners.
+    pub deactivated_owners: BTreeMap<Text, BTreeSet<(Text, Text)>>,
     /// Something that the quota tree is built from changed.
     pub stale: bool,
 }

@@ -1,10 +1,13 @@
 //! Who may not run: work whose Workload object is inactive, and work of queues that are drained.
 //!
 //! A Workload object speaks of work by its name, and of no other's: an owner that was made anew
-//! under the same name has another uid, and starts active. A group is whoever names it: who comes
-//! in place of a member is held as that one was, for as long as the object is there. Names are
-//! known only once all workloads are derived, so this comes after them.
+//! under the same name has another uid, and starts active. An owner is held by any object that
+//! names its uid, whatever that is called: of several with one name the first has it plain, and who
+//! that is may be another once some of them are gone. A group is whoever names it: who comes in
+//! place of a member is held as that one was, for as long as the object is there. Names are known
+//! only once all workloads are derived, so this comes after them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::explain::reason::Reason;
@@ -12,7 +15,7 @@ use crate::model::apply::Changes;
 use crate::model::ids::WorkloadIdx;
 use crate::model::input::{GangKey, StopPolicy, Text};
 use crate::model::state::ClusterState;
-use crate::model::workload::QueueRef;
+use crate::model::workload::{QueueRef, WorkloadId};
 use crate::plan::{PreemptionReason, State};
 
 impl ClusterState {
@@ -24,18 +27,38 @@ impl ClusterState {
         owners: Option<Arc<[Text]>>,
         changes: &mut Changes,
     ) {
-        let named = self.workload_by_name.get(&name).copied();
-        changes.dirty.extend(named);
-        match owners {
-            Some(owners) => drop(self.facts.deactivated.insert(name, owners)),
-            None => {
-                let held = self.facts.deactivated.remove(&name).is_some();
-                let known = named.filter(|named| self.workloads.get(*named).is_some());
-                if let Some(workload) = known.filter(|_| held) {
-                    self.workloads[workload].requeue.begin_anew();
+        let held = self.facts.deactivated.remove(&name);
+        for uid in held.iter().flat_map(|owners| owners.iter()) {
+            if let Some(objects) = self.facts.deactivated_owners.get_mut(uid) {
+                objects.remove(&name);
+                if objects.is_empty() {
+                    self.facts.deactivated_owners.remove(uid);
                 }
             }
         }
+        let of = owners.iter().chain(&held).flat_map(|owners| owners.iter());
+        let mut concerned: BTreeSet<WorkloadIdx> =
+            of.filter_map(|uid| self.work_of(&name.0, uid)).collect();
+        concerned.extend(self.workload_by_name.get(&name));
+        concerned.retain(|workload| self.workloads.get(*workload).is_some());
+        changes.dirty.extend(&concerned);
+        if let Some(owners) = owners {
+            for uid in owners.iter() {
+                let objects = self.facts.deactivated_owners.entry(uid.clone()).or_default();
+                objects.insert(name.clone());
+            }
+            self.facts.deactivated.insert(name, owners);
+        } else if held.is_some() {
+            for workload in concerned {
+                self.workloads[workload].requeue.begin_anew();
+            }
+        }
+    }
+
+    /// The work of an owner, as it is now.
+    fn work_of(&self, namespace: &Text, uid: &Text) -> Option<WorkloadIdx> {
+        let key = GangKey::Owner(uid.clone(), self.owners.get(uid)?.incarnation);
+        self.workload_by_id.get(&WorkloadId { namespace: namespace.clone(), key }).copied()
     }
 
     /// Takes work out of its queue that may not run. Who got another name is looked at anew.
@@ -55,23 +78,30 @@ impl ClusterState {
     }
 
     fn hold_if_inactive(&mut self, workload: WorkloadIdx) {
-        if self.inactive(workload) {
-            let workload_object = self.workloads[workload].full_name.clone();
+        if let Some((namespace, name)) = self.held_by(workload) {
+            let workload_object = format!("{namespace}/{name}").into();
             let reason = Reason::Deactivated { workload: workload_object };
             self.workloads[workload].queue = QueueRef::Broken(reason);
         }
     }
 
-    /// Whether the Workload object of a workload says that it may not run.
-    fn inactive(&self, workload: WorkloadIdx) -> bool {
+    /// The Workload object that says that a workload may not run: its own, or one of its owner
+    /// under another name.
+    fn held_by(&self, workload: WorkloadIdx) -> Option<(Text, Text)> {
         let entry = &self.workloads[workload];
         let name = (entry.id.namespace.clone(), entry.name.clone());
-        let Some(owners) = self.facts.deactivated.get(&name) else { return false };
-        let is_owner = |uid: &Text| owners.contains(uid);
-        owners.is_empty()
-            || matches!(entry.id.key, GangKey::Group(..))
-            || self.owner_of(workload).is_some_and(|owner| is_owner(&owner.uid))
-            || entry.members.iter().any(|pod| is_owner(&self.pods[*pod].uid))
+        if let Some(owners) = self.facts.deactivated.get(&name) {
+            let is_owner = |uid: &Text| owners.contains(uid);
+            let held = owners.is_empty()
+                || matches!(entry.id.key, GangKey::Group(..))
+                || self.owner_of(workload).is_some_and(|owner| is_owner(&owner.uid))
+                || entry.members.iter().any(|pod| is_owner(&self.pods[*pod].uid));
+            if held {
+                return Some(name);
+            }
+        }
+        let others = self.facts.deactivated_owners.get(&self.owner_of(workload)?.uid)?;
+        others.iter().find(|(namespace, _)| *namespace == entry.id.namespace).cloned()
     }
 
     /// Why a workload that holds quota or nodes has to give them back for nobody's sake.
@@ -87,7 +117,7 @@ impl ClusterState {
         if !holds || queued && none || self.leaving(workload) {
             return None;
         }
-        if !none && self.inactive(workload) {
+        if !none && self.held_by(workload).is_some() {
             return Some(PreemptionReason::Deactivated);
         }
         if queued {

@@ -284,8 +284,10 @@ impl ClusterState {
     }
 
     /// Names, unique in their namespace: the first by creation and uid gets the plain name, the
-    /// others get their source appended. Runs of one owner share its name. Who has a name keeps
-    /// it when a plainer one comes free: people and marks on pods tell of work by its name.
+    /// others get their source appended. What is left of an owner that is gone comes last: who was
+    /// made anew under its name is the one that people mean by it. Runs of one owner share its
+    /// name. Who has a name keeps it when a plainer one comes free: people and marks on pods tell
+    /// of work by its name.
     pub(super) fn derive_names(&mut self, dirty: &[WorkloadIdx]) {
         if self.take_free_names(dirty) {
             return;
@@ -336,7 +338,9 @@ impl ClusterState {
         let holder = holder.filter(|h| *h != workload && self.workloads.get(*h).is_some());
         let rank = |w: WorkloadIdx| {
             let w = &self.workloads[w];
-            (w.created, w.uid.clone(), w.id.key.clone())
+            let left =
+                matches!(&w.id.key, GangKey::Owner(uid, _) if !self.owners.contains_key(uid));
+            (left, w.created, w.uid.clone(), w.id.key.clone())
         };
         let run_after = |h: WorkloadIdx| run_after(&self.workloads[h].id.key, &entry.id.key);
         match holder.map(|holder| (holder, run_after(holder))) {

@@ -152,6 +152,11 @@ impl ShownWorkload {
         owners.peek().is_some() && owners.all(|uid| uid != owner)
     }
 
+    /// Whether an owner that is no pod is held by it.
+    pub fn holds_an_owner(&self) -> bool {
+        self.owners().next().is_some() && !self.unpack().spec.active
+    }
+
     /// Uids of its owners that are no pods.
     fn owners(&self) -> impl Iterator<Item = &str> {
         self.parts()[2].split(BETWEEN).filter(|uid| !uid.is_empty())

@@ -67,3 +67,29 @@ fn what_ends_before_the_first_list_leaves_nothing_to_wait_for() {
     assert_eq!(api.work(&mut plan, at(15_000)), 1);
     assert!(!api.objects.contains_key(&Key::Workload(name("g"))));
 }
+
+/// Of several that bore one name in turn a new engine knows the last by another name than the one
+/// by which people hold it.
+#[test]
+fn what_holds_an_owner_stays_until_it_is_active_again() {
+    for owner in [true, false] {
+        let mut plan = Plan::new(Limits::default(), OURS.into());
+        let mut held = super::workload::object(&gang(State::Queued), OURS);
+        held.metadata.uid = Some("old".to_owned());
+        held.spec.active = false;
+        if !owner {
+            held.metadata.owner_references = None;
+        }
+        plan.listed(at(0), ShownWorkload::named(&held));
+        plan.standing(at(0), BTreeSet::from([name("of-now")]));
+        let delete = (Key::Workload(name("g")), Write::Delete(Some("old".to_owned())));
+        if !owner {
+            assert_eq!(plan.next(at(9_000)), Some(delete), "nobody's work is held by it");
+            continue;
+        }
+        assert_eq!((plan.next(at(9_000)), plan.backlog(EVER)), (None, 0));
+        held.spec.active = true;
+        plan.listed(at(10_000), ShownWorkload::named(&held));
+        assert_eq!(plan.next(at(19_000)), Some(delete));
+    }
+}
