@@ -56,7 +56,6 @@ impl Engine {
         let mut names: Vec<_> = self.state.workloads.iter().map(|(_, w)| name(w)).collect();
         names.extend(self.state.podless.names().cloned());
         names.sort_unstable();
-        names.dedup();
         names
     }
 

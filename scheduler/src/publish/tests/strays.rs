@@ -90,6 +90,7 @@ fn what_holds_an_owner_stays_until_it_is_active_again() {
         assert_eq!((plan.next(at(9_000)), plan.backlog(EVER)), (None, 0));
         held.spec.active = true;
         plan.listed(at(10_000), ShownWorkload::named(&held));
-        assert_eq!(plan.next(at(19_000)), Some(delete));
+        plan.standing(at(11_000), BTreeSet::from([name("of-now")]));
+        assert_eq!(plan.next(at(16_000)), Some(delete));
     }
 }

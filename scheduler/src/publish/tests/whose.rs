@@ -98,6 +98,11 @@ fn what_is_nobodys_is_taken_over_by_whose_work_bears_its_name() {
     assert_eq!((object.spec.active, plan.whose.take_to_say()), (false, vec![]));
     // From then on it is as any other.
     plan.gone(at(10_000), &name("g"));
-    assert_eq!(api.work(&mut plan, at(20_000)), 1);
+    assert_eq!(api.work(&mut plan, at(20_000)), 0, "an owner is held by it");
+    api.objects.get_mut(&Key::Workload(name("g"))).expect("it stays")["spec"]["active"] =
+        json!(true);
+    plan.listed(at(21_000), [api.listed("g")]);
+    plan.gone(at(22_000), &name("g"));
+    assert_eq!(api.work(&mut plan, at(30_000)), 1);
     assert!(api.objects.is_empty());
 }
