@@ -171,13 +171,20 @@ impl Volumes {
         let stamp = self.tick();
         let entry = self.claims.entry(key.clone()).or_default();
         let changed = entry.facts.as_deref() != facts.as_ref();
+        let chosen = entry.choice.as_ref().and_then(|choice| choice.volume.as_ref());
+        let got = facts.as_ref().and_then(|facts| facts.volume.as_ref());
+        let may_fit = match changed {
+            false => MayFit::Nobody,
+            // What was chosen for it may be another's now.
+            true if chosen.is_some_and(|chosen| Some(chosen) != got) => MayFit::WhoHasVolumes,
+            true => MayFit::Users(key.clone()),
+        };
         if changed {
             entry.facts = facts.map(Arc::new);
             entry.stamp = stamp;
         }
         let nodes = entry.users.keys().copied().collect();
         self.forget_unused_claim(key);
-        let may_fit = if changed { MayFit::Users(key.clone()) } else { MayFit::Nobody };
         Concerned { may_fit, nodes, named: None }
     }
 
