@@ -9,7 +9,8 @@
 //! little may be enough. While fair sharing is on, work may also be let in because somebody else's
 //! share rose, be it that he borrowed before, or that only a cohort around him borrows. The trees
 //! where that happened are looked at once more, when nothing else is left to decide: one look for
-//! all that gained, at those alone whose queues may take back from others.
+//! all that gained. Without shares that is a look at the first [`WOKEN_MAX`] groups that own what
+//! they ask, or may take back while they borrow, and whose queues may take back from others.
 //!
 //! Kept: for each node of the quota tree the flavors and resources that it is known to borrow.
 //! Growth adds to it and wakes, frees take away from it, and a tree that is built anew begins with
@@ -20,8 +21,12 @@ use std::collections::BTreeSet;
 
 use crate::engine::Engine;
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::PreemptReclaim;
+use crate::model::state::ClusterState;
 use crate::quota::build::QuotaState;
+
+/// Groups that are looked at again because somebody borrows more, in the order of queues: to look
+/// at thousands for each job that starts would leave no time for those who are new.
+const WOKEN_MAX: usize = 64;
 
 /// Nodes of the quota tree that borrow, with what.
 #[derive(Debug, Default)]
@@ -54,16 +59,21 @@ impl Engine {
             queue.and_then(|queue| quota.root(queue)).is_some_and(|root| crossed.contains(&root))
         };
         self.waiting.wake(in_tree, |wake| wake.room);
-        self.grow_in(&crossed);
+        self.grow_in(&crossed, |_, _| true);
     }
 
-    /// Gangs that run and lack members in these trees are looked at again; whether there are any.
-    fn grow_in(&mut self, roots: &BTreeSet<QuotaIdx>) -> bool {
+    /// Some of the gangs that run and lack members in these trees are looked at again; whether there
+    /// are any.
+    fn grow_in(
+        &mut self,
+        roots: &BTreeSet<QuotaIdx>,
+        some: impl Fn(&ClusterState, &WorkloadIdx) -> bool,
+    ) -> bool {
         let (workloads, quota) = (&self.state.workloads, &self.state.quota);
         let concerned = |workload: &WorkloadIdx| {
             let held = workloads[*workload].assignment.as_ref();
             let root = held.and_then(|held| quota.root(held.queue?));
-            root.is_some_and(|root| roots.contains(&root))
+            root.is_some_and(|root| roots.contains(&root)) && some(&self.state, workload)
         };
         let known = self.growth.len();
         self.growth.extend(self.growth_parked.extract_if(.., concerned));
@@ -88,24 +98,24 @@ impl Engine {
         if risen.is_empty() {
             return false;
         }
+        if !self.state.quota.shares_fairly() {
+            let mut might = self.might_take_back(&risen);
+            self.state.in_queue_order(&mut might);
+            might.truncate(WOKEN_MAX);
+            might.iter().for_each(|first| self.waiting.wake_group_of(*first));
+            // Members that a gang can do without stop nobody.
+            return self.grow_in(&risen, |state, gang| state.in_part.contains_key(gang))
+                || !might.is_empty();
+        }
         let quota = &self.state.quota;
-        let by_share = quota.shares_fairly();
-        let takes_back = |queue: QueueIdx| {
-            let facts = quota.queue(queue).facts.as_ref();
-            facts.is_some_and(|facts| facts.preemption.reclaim != PreemptReclaim::Never)
-        };
         let in_tree = |queue: Option<QueueIdx>| {
-            let may = |queue: &QueueIdx| by_share || takes_back(*queue);
-            let root = queue.filter(may).and_then(|queue| quota.root(queue));
-            root.is_some_and(|root| risen.contains(&root))
+            queue.and_then(|queue| quota.root(queue)).is_some_and(|root| risen.contains(&root))
         };
-        // Heads of strict queues are never parked. Without shares the round after a gain has looked
-        // at them.
+        // Heads of strict queues are never parked.
         let head = |queue: Option<QueueIdx>| self.waiting.head(queue).is_some();
-        let stood = |queue| in_tree(Some(queue)) && head(Some(queue));
-        let stands = by_share && self.waiting.active().any(stood);
+        let stands = self.waiting.active().any(|queue| in_tree(Some(queue)) && head(Some(queue)));
         let woken = self.waiting.wake_quota(in_tree);
-        self.grow_in(&risen) || woken || stands
+        self.grow_in(&risen, |_, _| true) || woken || stands
     }
 
     /// These queues hold less than before.
