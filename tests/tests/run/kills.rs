@@ -177,7 +177,8 @@ fn submitted(
 ) {
     let pods = numbers.end * SIZE;
     submit_numbered(cluster, numbers, runs_for);
-    eventually("all pods are there", SOON, || match history.now().len() {
+    // That is up to the Job controller, and to what else the machine does.
+    eventually("all pods are there", SOON * 3, || match history.now().len() {
         found if found == pods => Ok(()),
         found => Err(format!("{found} of {pods}")),
     })
