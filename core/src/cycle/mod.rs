@@ -154,6 +154,7 @@ impl Engine {
         if round.decided {
             self.decided_round = self.round_number;
             self.kept_back.all_is_new();
+            self.wake_those_whose_head_started();
         }
         let moved =
             self.reservations.moved && self.kept_back.starts_are_new(&self.reservations.starts());
@@ -201,13 +202,6 @@ impl Engine {
         entries.sort_by_cached_key(|entry| self.settling_order(entry));
         for entry in entries {
             self.settle(now, entry, round);
-        }
-    }
-
-    /// Wakes work that waits for pods to come near, or to other domains, if such pods came.
-    pub(crate) fn wake_helped(&mut self) {
-        if std::mem::take(&mut self.state.helped) {
-            self.waiting.wake(|_| true, |wake| wake.room);
         }
     }
 

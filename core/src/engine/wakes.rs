@@ -16,6 +16,8 @@ use crate::explain::obstacles;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::Text;
+use crate::model::workload::Workload;
 use crate::rules::dynamic_resources;
 
 impl Engine {
@@ -64,24 +66,40 @@ impl Engine {
         self.growth.extend(self.growth_parked.extract_if(.., grows));
     }
 
+    /// Wakes work that waits for pods to come near, or to other domains, if such pods came; so are
+    /// members that a gang lacks.
+    pub(crate) fn wake_helped(&mut self) {
+        if !std::mem::take(&mut self.state.helped) {
+            return;
+        }
+        self.waiting.wake(|_| true, |wake| wake.room);
+        let (workloads, room) = (&self.state.workloads, &self.state.room);
+        let hopes = |workload: &WorkloadIdx| {
+            let mut sets = workloads[*workload].sets.iter();
+            sets.any(|set| room.shape(set.shape).facts.neighbours.is_some())
+        };
+        self.growth.extend(self.growth_parked.extract_if(.., hopes));
+    }
+
     /// Extra members that wait for a head's sake are looked at again: it may be gone, or ask less.
     fn wake_those_behind_heads(&mut self) {
         let workloads = &self.state.workloads;
-        let behind = |workload: &WorkloadIdx| {
-            let reason = workloads[*workload].reason.as_ref().map(obstacles::told);
-            let behind = |reason: &Reason| {
-                matches!(
-                    reason,
-                    Reason::Exposes { .. } | Reason::HeldBack { .. } | Reason::Reserved { .. }
-                )
-            };
-            reason.is_some_and(behind)
+        let behind = |workload: &WorkloadIdx| head_before(&workloads[*workload]).is_some();
+        self.growth.extend(self.growth_parked.extract_if(.., behind));
+    }
+
+    /// The same of those whose head started in this round, or waits no more.
+    pub(crate) fn wake_those_whose_head_started(&mut self) {
+        let (state, waiting) = (&self.state, &self.waiting);
+        let waits = |head: &Text| {
+            let (namespace, name) = head.split_once('/').unwrap_or_default();
+            let known = state.workload_by_name.get_pair(&namespace.into(), &name.into());
+            known.is_some_and(|head| waiting.contains(*head))
         };
-        let woken: Vec<_> = self.growth_parked.iter().copied().filter(behind).collect();
-        for workload in woken {
-            self.growth_parked.remove(&workload);
-            self.growth.insert(workload);
-        }
+        let free = |workload: &WorkloadIdx| {
+            head_before(&state.workloads[*workload]).is_some_and(|head| !waits(head))
+        };
+        self.growth.extend(self.growth_parked.extract_if(.., free));
     }
 
     /// Wakes parked work of every queue that shares a tree with one of these.
@@ -97,5 +115,15 @@ impl Engine {
             queue.and_then(|queue| quota.root(queue)).is_some_and(|root| roots.contains(&root))
         };
         self.waiting.wake_by_amounts(in_tree, |wake| wake.quota);
+    }
+}
+
+/// The head for whose sake members of a gang that runs wait: namespace and name.
+fn head_before(gang: &Workload) -> Option<&Text> {
+    match obstacles::told(gang.reason.as_ref()?) {
+        Reason::Exposes { head, .. }
+        | Reason::HeldBack { head, .. }
+        | Reason::Reserved { head, .. } => Some(head),
+        _ => None,
     }
 }

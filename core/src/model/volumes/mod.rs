@@ -170,13 +170,21 @@ impl Volumes {
     fn put_claim(&mut self, key: &ClaimKey, facts: Option<ClaimFacts>) -> Concerned {
         let stamp = self.tick();
         let entry = self.claims.entry(key.clone()).or_default();
+        let volumes = &self.volumes;
+        let attached = |volume: &Text| volumes.get(volume).is_some_and(|it| it.attachments > 0);
         let changed = entry.facts.as_deref() != facts.as_ref();
         let chosen = entry.choice.as_ref().and_then(|choice| choice.volume.as_ref());
         let got = facts.as_ref().and_then(|facts| facts.volume.as_ref());
+        let had = entry.facts.as_ref().and_then(|facts| facts.volume.as_ref());
+        let lost = facts.is_none() || had.is_some() && had != got;
         let may_fit = match changed {
             false => MayFit::Nobody,
             // What was chosen for it may be another's now.
             true if chosen.is_some_and(|chosen| Some(chosen) != got) => MayFit::WhoHasVolumes,
+            // It may count for less where it is used: what it has is attached there already.
+            true if !entry.users.is_empty() && (lost || got.is_some_and(attached)) => {
+                MayFit::WhoHasVolumes
+            }
             true => MayFit::Users(key.clone()),
         };
         if changed {
