@@ -6,8 +6,8 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    AccessModes, ClaimFacts, ClaimUse, Input, NodeFacts, OwnerFacts, PodFacts, PodPhase, PodShape,
-    PodVolumes, StorageFact, TakenOver, VolumeFacts,
+    AccessModes, Attach, AttachmentFacts, ClaimFacts, ClaimUse, Input, NodeFacts, OwnerFacts,
+    PodFacts, PodPhase, PodShape, PodVolumes, StorageFact, TakenOver, VolumeFacts,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput, VolumeSetting};
 use capstan_core::time::{Span, Time};
@@ -464,6 +464,48 @@ fn a_claim_that_comes_wakes_who_waits_for_it_and_nobody_else() {
     let woken = engine.step(after(1), vec![is(claim("c-1"))]);
     assert_eq!(selects(&woken).len(), 2);
     assert_eq!(woken.report.outcomes.len(), 1, "{:?}", woken.report.outcomes);
+}
+
+/// An attachment may be seen before the claim is seen to be bound to what is attached, and counts
+/// twice until then.
+#[test]
+fn a_claim_that_is_attached_already_counts_once_and_wakes_who_waits_for_that() {
+    let made = |name: &str, of: &str| {
+        let (driver, handle) = (text("disks"), text(format!("h-{name}")));
+        let attach = Some(Attach { driver, handle, migrated: false });
+        let claim = Some((key(of), None));
+        VolumeFacts { claim, available: false, nodes: None, attach, ..volume(name, "a") }
+    };
+    let given = |of: &str, name: &str| {
+        is(ClaimFacts { volume: Some(text(name)), bound: true, ..claim(of) })
+    };
+    let user = |name: &str, of: &str| {
+        let claims = vec![ClaimUse { claim: key(of), made_for: None }];
+        let volumes = Some(Arc::new(PodVolumes { claims, ..PodVolumes::default() }));
+        let shape = PodShape { volumes, ..PodShape::default() };
+        pod(name, &Arc::new(shape), &in_queue(None))
+    };
+    let (node, driver) = (text("a"), text("disks"));
+    let limits = [(driver.clone(), 2)].into();
+    let attached =
+        AttachmentFacts { name: text("x"), node: node.clone(), driver, volume: text("v-0") };
+    let facts = vec![
+        gpu_node("a", 8),
+        Input::Storage(class(Some("disks"))),
+        Input::Storage(StorageFact::Limits { node, limits, migrated: Default::default() }),
+        is(claim("c-0")),
+        there(made("v-0", "c-0")),
+        Input::Storage(StorageFact::Attachment(attached)),
+        capstan_tests::hand::bound(&user("other", "c-0"), "a"),
+        given("c-1", "v-1"),
+        there(made("v-1", "c-1")),
+        Input::Pod(user("p", "c-1")),
+    ];
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, facts);
+    assert!(binds(&first).is_empty(), "{:?}", binds(&first));
+    let then = engine.step(after(1), vec![given("c-0", "v-0")]);
+    assert_eq!(binds(&then).len(), 1, "{:?}", view(&engine, "p").reason);
 }
 
 #[test]
