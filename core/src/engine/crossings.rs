@@ -62,8 +62,8 @@ impl Engine {
         self.grow_in(&crossed, |_, _| true);
     }
 
-    /// Some of the gangs that run and lack members in these trees are looked at again; whether there
-    /// are any.
+    /// Some of the gangs that run and lack members in these trees are looked at again; whether
+    /// there are any.
     fn grow_in(
         &mut self,
         roots: &BTreeSet<QuotaIdx>,
