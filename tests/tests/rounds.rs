@@ -44,6 +44,8 @@ enum Has {
     Nothing,
     Device,
     Volume,
+    /// No thing, but a label by which all of its kind are spread.
+    Spread,
 }
 
 const DEVICES_API: &str = "resource.k8s.io/v1";
@@ -77,6 +79,13 @@ fn pod(at: u32, cpu: &str, has: Has) -> Vec<Value> {
     let mut objects = Vec::new();
     match has {
         Has::Nothing => {}
+        Has::Spread => {
+            spec["topologySpreadConstraints"] = json!([{
+                "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"app": "spread"}},
+            }]);
+        }
         Has::Device => {
             let request = json!({"name": "r", "exactly": {"deviceClassName": "gpu"}});
             let devices = json!({"requests": [request]});
@@ -96,7 +105,9 @@ fn pod(at: u32, cpu: &str, has: Has) -> Vec<Value> {
     }
     spec["containers"] = json!([container]);
     let created = format!("2026-03-02T10:{:02}:{:02}Z", at / 60, at % 60);
-    let metadata = json!({"name": name, "namespace": "team", "creationTimestamp": created});
+    let labels = if has == Has::Spread { json!({"app": "spread"}) } else { json!({}) };
+    let metadata = json!({"name": name, "namespace": "team", "labels": labels,
+                          "creationTimestamp": created});
     objects.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}));
     objects
 }
@@ -124,7 +135,7 @@ fn rounds_behind_who_waits(those: Has, these: Has) -> u64 {
 /// A claim is written before its pod is bound, which a step of its own shows. Whoever waits was
 /// looked at again after each, though it can only have taken something.
 #[test]
-fn nobody_is_looked_at_again_because_others_are_given_devices_or_volumes() {
+fn nobody_is_looked_at_again_because_others_are_given_what_he_does_not_wait_for() {
     let plain = rounds_behind_who_waits(Has::Nothing, Has::Nothing);
     for these in [Has::Device, Has::Volume] {
         for those in [Has::Nothing, these] {
@@ -132,4 +143,7 @@ fn nobody_is_looked_at_again_because_others_are_given_devices_or_volumes() {
             assert!(rounds <= plain + 2 * 8, "{rounds} rounds, of plain pods {plain}");
         }
     }
+    // Nor because they come near others, or to other domains than others.
+    let rounds = rounds_behind_who_waits(Has::Nothing, Has::Spread);
+    assert!(rounds <= plain + 2 * 8, "{rounds} rounds, of plain pods {plain}");
 }

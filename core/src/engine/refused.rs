@@ -62,7 +62,7 @@ impl Engine {
         let flavors = held.as_ref().and_then(|held| held.set(shape));
         let flavors = flavors.map_or_else(Vec::new, |set| set.nodes_of.clone());
         let profile = self.profile(held.and_then(|held| held.queue));
-        let helped = self.state.helped;
+        let helpers = std::mem::take(&mut self.state.helpers);
         let chosen = self.state.unsettle(pod);
         let passed = self.state.pass_nominated_for(&[pod]);
         let class = self.state.class(shape, &flavors, profile);
@@ -75,7 +75,7 @@ impl Engine {
         self.state.settle(pod, node);
         self.state.room.volumes.restore(&chosen);
         // It was there before.
-        self.state.helped = helped;
+        self.state.helpers = helpers;
         let node = &self.state.room.node(node).name;
         found.first().map(|refusal| format!("on {node}: {refusal}").into())
     }

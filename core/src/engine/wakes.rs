@@ -67,18 +67,23 @@ impl Engine {
     }
 
     /// Wakes work that waits for pods to come near, or to other domains, if such pods came; so are
-    /// members that a gang lacks.
+    /// members that a gang lacks. Whoever waits for something else is none of them: many pods of a
+    /// Deployment that is spread come one after the other.
     pub(crate) fn wake_helped(&mut self) {
-        if !std::mem::take(&mut self.state.helped) {
+        let helpers = std::mem::take(&mut self.state.helpers);
+        if helpers.is_empty() {
             return;
         }
-        self.waiting.wake(|_| true, |wake| wake.room);
         let (workloads, room) = (&self.state.workloads, &self.state.room);
-        let hopes = |workload: &WorkloadIdx| {
-            let mut sets = workloads[*workload].sets.iter();
-            sets.any(|set| room.shape(set.shape).facts.neighbours.is_some())
+        let hopes = |shape: ShapeIdx| {
+            let (own, around) = (&room.shape(shape).facts, &room.neighbourhood);
+            let helps = |other: &ShapeIdx| around.hopes_for(own, &room.shape(*other).facts);
+            own.neighbours.is_some() && helpers.iter().any(helps)
         };
-        self.growth.extend(self.growth_parked.extract_if(.., hopes));
+        self.waiting.wake_shapes(hopes);
+        let lacks =
+            |workload: &WorkloadIdx| workloads[*workload].sets.iter().any(|set| hopes(set.shape));
+        self.growth.extend(self.growth_parked.extract_if(.., lacks));
     }
 
     /// Extra members that wait for a head's sake are looked at again: it may be gone, or ask less.

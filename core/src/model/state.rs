@@ -145,8 +145,8 @@ pub struct ClusterState {
     pub undo_buffer: UndoBuffer,
     /// When this is, as the last step or question said: what has run costs more as it goes on.
     pub now: Time,
-    /// Pods found places that others may have waited for.
-    pub helped: bool,
+    /// Shapes of pods that found places, and that others may have waited for.
+    pub helpers: BTreeSet<ShapeIdx>,
     /// Changes committed since everything was last counted again.
     pub unchecked: usize,
 }
@@ -197,7 +197,10 @@ impl ClusterState {
 
     /// A pod has a place: notes if others may have waited for that.
     pub(super) fn note_help(&mut self, pod: PodIdx) {
-        self.helped |= self.room.helps(self.pods[pod].shape);
+        let shape = self.pods[pod].shape;
+        if self.room.helps(shape) {
+            self.helpers.insert(shape);
+        }
     }
 
     /// Volumes that a pod has, if they have a say in where it runs.

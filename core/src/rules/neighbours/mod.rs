@@ -152,13 +152,15 @@ impl Neighbourhood {
         if let Some(known) = self.helps.get(&shape) {
             return *known;
         }
-        let wanted = |hoping: &ShapeIdx| {
-            let own = facts(*hoping);
-            facts(shape).kin.as_deref().is_some_and(|kin| self.is_hoped_for(own, kin))
-        };
+        let wanted = |hoping: &ShapeIdx| self.hopes_for(facts(*hoping), facts(shape));
         let helps = self.hoping.iter().any(wanted);
         self.helps.insert(shape, helps);
         helps
+    }
+
+    /// Whether a pod that waits may find more places for it that one of the other shape came.
+    pub fn hopes_for(&self, hoping: &PodShape, other: &PodShape) -> bool {
+        other.kin.as_deref().is_some_and(|kin| self.is_hoped_for(hoping, kin))
     }
 
     fn is_hoped_for(&self, hoping: &PodShape, kin: &Kin) -> bool {
