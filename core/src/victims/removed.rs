@@ -76,16 +76,31 @@ impl<'c> Removed<'c> {
         at: usize,
         fits: impl FnOnce(&mut Txn<'_>) -> bool,
     ) -> bool {
+        self.give_all_back(txn, &[at], fits)
+    }
+
+    /// Returns several, in the order in which they were taken, if `fits` accepts the state after
+    /// that; whether it does.
+    fn give_all_back(
+        &mut self,
+        txn: &mut Txn<'_>,
+        all: &[usize],
+        fits: impl FnOnce(&mut Txn<'_>) -> bool,
+    ) -> bool {
         let point = txn.checkpoint();
-        let Taken { candidate, held } = &self.taken[at];
-        match self.extent {
-            Extent::Whole => txn.return_workload(candidate.workload, held),
-            Extent::Quota => txn.recharge_workload(candidate.workload, held),
+        for &at in all {
+            let Taken { candidate, held } = &self.taken[at];
+            match self.extent {
+                Extent::Whole => txn.return_workload(candidate.workload, held),
+                Extent::Quota => txn.recharge_workload(candidate.workload, held),
+            }
         }
         let returns = fits(txn);
         if returns {
-            let back = self.taken.remove(at);
-            self.names.remove(&back.candidate.workload);
+            for &at in all.iter().rev() {
+                let back = self.taken.remove(at);
+                self.names.remove(&back.candidate.workload);
+            }
         } else {
             txn.rollback_to(point);
         }
@@ -137,6 +152,11 @@ impl Search<'_> {
     }
 
     /// Of such candidates everyone goes back, the last taken first, without whom the need fits.
+    ///
+    /// As long as they do go back, twice as many go together the next time; where they do not, half
+    /// as many, down to one, who is needed. Who may go back together may one by one as well, so
+    /// that the same ones stay: of thousands who were taken for the sake of a few nodes most are
+    /// not looked at by themselves, each of which may cost a search for places.
     fn give_back_of(
         &self,
         txn: &mut Txn<'_>,
@@ -144,9 +164,19 @@ impl Search<'_> {
         removed: &mut Removed<'_>,
         of: impl Fn(&Candidate) -> bool,
     ) {
-        for at in self.all_but_kept(removed).rev() {
-            if of(removed.taken[at].candidate) {
-                self.give_back_one(txn, attempt, removed, at);
+        let those = self.all_but_kept(removed).filter(|at| of(removed.taken[*at].candidate));
+        let mut those: Vec<usize> = those.collect();
+        let mut together = 1;
+        while !those.is_empty() {
+            let from = those.len().saturating_sub(together);
+            let some = those.len() - from;
+            let back = self.give_some_back(txn, attempt, removed, &those[from..]);
+            together = match back {
+                true => some * 2,
+                false => (some / 2).max(1),
+            };
+            if back || some == 1 {
+                those.truncate(from);
             }
         }
     }
@@ -179,11 +209,22 @@ impl Search<'_> {
         removed: &mut Removed<'_>,
         at: usize,
     ) -> bool {
+        self.give_some_back(txn, attempt, removed, &[at])
+    }
+
+    /// The same of several together.
+    fn give_some_back(
+        &self,
+        txn: &mut Txn<'_>,
+        attempt: Attempt,
+        removed: &mut Removed<'_>,
+        some: &[usize],
+    ) -> bool {
         let whole = removed.extent == Extent::Whole;
         let fits = |txn: &mut Txn<'_>| {
             self.amounts_fit(txn, attempt) && (!whole || self.room_fits(txn, attempt))
         };
-        removed.give_back(txn, at, fits)
+        removed.give_all_back(txn, some, fits)
     }
 
     /// Whether who goes back may make even the last one's leaving needless.
