@@ -10,6 +10,9 @@
 //! compared whether what a set asks is left in any of them. Members that join no gang that runs
 //! have their flavors: what they say is found out anew where a member's quota is not left.
 //!
+//! By the same comparison `crossings` knows who might take back what others borrow: whose sets find
+//! a flavor of which so much is owned where they are.
+//!
 //! Restart: nothing is kept; all work is looked at. Cost: a comparison of a few numbers for each
 //! group that waits for room, in trees where something started, and a look for room for each of
 //! [`GANGS_MAX`] gangs with members that have no quota left.
