@@ -240,16 +240,24 @@ fn who_leaves_for_a_rule_is_told_that_rule_and_not_its_room() {
 /// every order on so many nodes: that is told, or it would be the cluster that says no.
 #[test]
 fn where_the_search_ends_once_others_have_left_it_says_so() {
-    let wants = Neighbours { affinity: vec![near()], ..Neighbours::default() };
+    let apart = PeerTerm { key: text("rack"), ..near() };
+    let (affinity, anti_affinity) = (vec![near()], vec![apart]);
+    let wants = Neighbours { affinity, anti_affinity, ..Neighbours::default() };
     let waiting = || {
         let pods = gang("g", 5, None, &shape("x", 1, wants.clone()), &in_queue(None));
         pods.into_iter().map(|pod| PodFacts { priority: 9, ..pod })
     };
-    // Four in a zone have room, and five want to be in one.
-    for (zones, ends) in [(2, false), (80, true)] {
-        let count = zones * 4;
+    // Five in a zone have room, and want to be in one; but two of its nodes are in one rack, of
+    // which they keep off each other.
+    for (zones, ends) in [(2, false), (64, true)] {
+        let count = zones * 5;
         let name = |at: u32| format!("n{at:03}");
-        let nodes = (0..count).map(|at| in_zone(&name(at), &(at / 4).to_string(), 1));
+        let nodes = (0..count).map(|at| {
+            let mut facts = in_zone(&name(at), &(at / 5).to_string(), 1);
+            let rack = at - u32::from(at % 5 == 4);
+            facts.labels.insert(text("rack"), text(rack));
+            facts
+        });
         let mut facts: Vec<Input> = nodes.map(|facts| Input::Node(facts.into())).collect();
         let low = gang("low", count, None, &shape("y", 1, Neighbours::default()), &in_queue(None));
         facts.extend(low.iter().zip(0..).map(|(pod, at)| bound(pod, &name(at))));

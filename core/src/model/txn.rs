@@ -181,6 +181,17 @@ impl<'a> Txn<'a> {
         Checkpoint(self.log.len())
     }
 
+    /// Pods placed since a checkpoint, and where, one after the other; none of them was removed.
+    pub fn placed_since(
+        &self,
+        checkpoint: Checkpoint,
+    ) -> impl Iterator<Item = (PodIdx, NodeIdx)> + '_ {
+        self.log[checkpoint.0..].iter().filter_map(|undo| match undo {
+            Undo::Place(pod, None) => self.state.pods[*pod].place.map(|node| (*pod, node)),
+            _ => None,
+        })
+    }
+
     /// Takes back everything since a checkpoint.
     pub fn rollback_to(&mut self, checkpoint: Checkpoint) {
         while self.log.len() > checkpoint.0 {

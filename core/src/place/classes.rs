@@ -12,7 +12,7 @@ mod wishes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_topology::{FitIndex, NodeIdx, Spot, Tree};
+use capstan_topology::{FitIndex, NodeIdx, Spot};
 
 use crate::explain::reason::NodeRefusal;
 use crate::model::ids::{ClassIdx, FlavorIdx, ShapeIdx};
@@ -494,7 +494,7 @@ impl Class {
     fn catch_up(&mut self, room: &Room, changes: &[NodeIdx], scratch: &mut Scratch) {
         if room.shape(self.key.shape).facts.kin.is_some() {
             let Some(turned) = self.look_around(room, changes, scratch) else {
-                return self.rebuild(room, scratch);
+                return self.look_everywhere(room, scratch);
             };
             self.look_at(room, &turned, scratch);
         }
@@ -578,19 +578,23 @@ impl Class {
         const NEVER: FactVerdict = FactVerdict { version: 0, score: None };
         self.look_at_wishes(room);
         self.verdicts.resize(room.slots(), NEVER);
-        let tree: &Tree = &room.tree;
         let mut outlook = Outlook::default();
-        if let Some(first) = tree.order().first() {
+        if let Some(first) = room.tree.order().first() {
             outlook.rebuild(&self.bare(room, *first));
         }
         self.outlook = outlook;
         let preferring = !self.outlook.preferences().is_empty();
         self.around = vec![0; if preferring { room.slots() } else { 0 }];
-        let mut spots = Vec::with_capacity(tree.order().len());
-        for &node in tree.order() {
+        self.look_everywhere(room, scratch);
+        self.epoch = room.tree_epoch();
+    }
+
+    /// Evaluates all nodes, as what it makes of pods around them is.
+    fn look_everywhere(&mut self, room: &Room, scratch: &mut Scratch) {
+        let mut spots = Vec::with_capacity(room.tree.order().len());
+        for &node in room.tree.order() {
             spots.push(self.see(room, node, scratch));
         }
-        self.index = FitIndex::build(tree, spots.into_iter());
-        self.epoch = room.tree_epoch();
+        self.index = FitIndex::build(&room.tree, spots.into_iter());
     }
 }

@@ -496,6 +496,11 @@ impl Search {
         let Some((anchor, key)) = self.anchor(txn) else { return false };
         self.asks.iter().for_each(|class| txn.fresh(*class));
         let mut domains = self.domains_of(txn, key);
+        let all = self.gatherings(txn.state());
+        if let Some(of) = all.iter().find(|of| of.key == key && of.asks.contains(&anchor)) {
+            let common: BTreeSet<usize> = self.domains_for(txn.state(), of).collect();
+            domains.retain(|(_, domain)| common.contains(domain));
+        }
         domains.sort_by_key(|(room, at)| (Reverse(*room), *at));
         for (_, domain) in domains.into_iter().take(TRIES_MAX) {
             let (mark, left) = (txn.checkpoint(), self.left.clone());

@@ -134,7 +134,7 @@ fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
 
 /// Puts members to places, in the order in which that goes. `false`: claims that some of them have
 /// by name leave less than the search for places took.
-pub(super) fn put_all(
+pub(crate) fn put_all(
     txn: &mut Txn<'_>,
     asks: &[Ask],
     mut places: impl Iterator<Item = (Place, PodIdx)>,

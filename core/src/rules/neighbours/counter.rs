@@ -182,6 +182,30 @@ impl Counter {
         }
     }
 
+    /// The emptiest domain has no more pods than this once so many more have come.
+    pub fn least_after(&self, more: u64) -> u64 {
+        let Some(balance) = &self.balance else { return 0 };
+        let domains: u32 = balance.by_count.values().sum();
+        if domains == 0 || domains < balance.min_domains {
+            return 0;
+        }
+        let counted = balance.by_count.iter().map(|(count, of)| u64::from(*count) * u64::from(*of));
+        counted.fold(more, u64::saturating_add) / u64::from(domains)
+    }
+
+    /// No more pods of the class than this come into a domain while the emptiest one has so many
+    /// at most. `counts`: whether they are counted there themselves.
+    pub fn most(&self, domain: usize, least: u64, counts: bool) -> u64 {
+        let Some(balance) = &self.balance else { return u64::MAX };
+        let next = u64::from(self.in_domain[domain]) + u64::from(balance.own);
+        let limit = least.saturating_add(u64::from(balance.max_skew));
+        match counts {
+            _ if next > limit => 0,
+            true => limit - next + 1,
+            false => u64::MAX,
+        }
+    }
+
     /// Pods that are only nominated for a node.
     #[inline]
     pub fn nominated(&self, node: NodeIdx) -> u32 {

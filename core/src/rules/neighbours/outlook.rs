@@ -429,6 +429,34 @@ impl Outlook {
         self.shared(own).filter(apart).map(|counter| counter.key)
     }
 
+    /// Keys of its required spread constraints, and no more pods of the class than that come into a
+    /// domain while pods of these shapes come, so many of each.
+    pub fn spreads<'a>(
+        &'a self,
+        own: ShapeIdx,
+        coming: &'a [(ShapeIdx, u32)],
+    ) -> impl Iterator<Item = (KeyIdx, impl Fn(usize) -> u64 + 'a)> + 'a {
+        let all = self.counters.iter().filter(|counter| counter.balance.is_some());
+        all.map(move |counter| {
+            // A constraint without a selector counts nobody, the class itself neither.
+            let counts = |shape: ShapeIdx| self.shared(shape).any(|it| std::ptr::eq(it, counter));
+            let counted = coming.iter().filter(|(shape, _)| counts(*shape));
+            let counted = counted.map(|(_, count)| u64::from(*count)).fold(0, u64::saturating_add);
+            let least = counter.least_after(counted);
+            let itself = counts(own);
+            (counter.key, move |domain| counter.most(domain, least, itself))
+        })
+    }
+
+    /// Keys of which a pod of the class comes into whichever domain, as the first of those that
+    /// want to be near each other, and all others of them into the same ones; none, where some are
+    /// there already.
+    pub fn keys_of_first(&self) -> impl Iterator<Item = KeyIdx> + '_ {
+        let open = self.open();
+        let near = self.counters.iter().filter(move |counter| open && counter.aim == Aim::Near);
+        near.map(|counter| counter.key)
+    }
+
     /// Whether pods of another shape are among those that it wants near.
     pub fn wants_near(&self, other: ShapeIdx) -> Option<KeyIdx> {
         let mut near = self.shared(other).filter(|counter| counter.aim == Aim::Near);
