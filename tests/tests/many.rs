@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape, Requirement, Text,
+    Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape, PreemptReclaim,
+    Requirement, Text,
 };
 use capstan_core::plan::{Action, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, labels, local_queue,
-    namespace, node, nominal, shape, text,
+    DEFAULT, TEAM, amounts, cluster_queue, cohort, flavor, gang, group, in_queue, labels,
+    local_queue, namespace, node, nominal, pod, shape, text,
 };
+use capstan_tests::hand::{bound as there, evicted};
 
 const NOW: Time = Time(1_000_000);
 
@@ -93,6 +95,38 @@ fn a_minimum_of_many_shapes_that_waits_says_why() {
     let views = engine.workloads();
     let said = views[0].reason.as_ref().expect("it waits").to_string();
     assert!(said.contains("can never have more than 0 cpu"), "{said}");
+}
+
+/// Cohorts as deep as nobody builds them: whoever takes back what it lent looks through all.
+#[test]
+fn cohorts_of_any_depth_are_looked_through() {
+    const DEEP: usize = 10_000;
+    let quota = |name: &str, cohort: &str, cpu: i64| {
+        let own = group(&[(DEFAULT, &[("cpu", nominal(cpu))])]);
+        let mut queue = cluster_queue(name, Some(cohort), own);
+        queue.preemption.reclaim = PreemptReclaim::Any;
+        queue
+    };
+    let (guest, owner) = (quota("guest", "c0", 1), quota("owner", &format!("c{DEEP}"), 5));
+    let mut facts = vec![
+        Input::Node(node("n", &[("cpu", 6), ("pods", 10)]).into()),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        namespace(),
+    ];
+    facts.extend(
+        (0..DEEP).map(|at| Input::Cohort(cohort(&format!("c{at}"), Some(&format!("c{}", at + 1))))),
+    );
+    for queue in [guest, owner] {
+        facts.push(Input::LocalQueue(local_queue(&queue.name)));
+        facts.push(Input::ClusterQueue(queue));
+    }
+    let lent = pod("lent", &shape(&[("cpu", 4)]), &in_queue(Some("guest")));
+    facts.push(there(&lent, "n"));
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let back = pod("back", &shape(&[("cpu", 5)]), &in_queue(Some("owner")));
+    let output = engine.step(NOW, vec![Input::Pod(back)]);
+    assert_eq!(evicted(&output), ["lent"]);
 }
 
 #[test]

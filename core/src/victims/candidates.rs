@@ -32,6 +32,7 @@ use crate::resources;
 use crate::time::Time;
 use crate::victims::Need;
 use crate::victims::order::Candidates;
+use crate::victims::within::Within;
 
 /// Work that leaves more than it was stopped for and that one search looks at, at most.
 const LEFT_OVER_MAX: usize = 256;
@@ -358,14 +359,17 @@ pub(super) fn held(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i6
 }
 
 /// What a workload charges.
-fn charges(state: &ClusterState, workload: WorkloadIdx) -> impl Iterator<Item = FrIdx> + '_ {
+pub(super) fn charges(
+    state: &ClusterState,
+    workload: WorkloadIdx,
+) -> impl Iterator<Item = FrIdx> + '_ {
     let assignment = state.workloads[workload].assignment.as_ref();
     let sets = assignment.map_or(&[][..], |assignment| &assignment.sets);
     sets.iter().flat_map(|set| &set.charge).map(|(fr, _)| *fr)
 }
 
 /// Whether a workload holds what is short of quota.
-fn holds_contested(state: &ClusterState, workload: WorkloadIdx, need: &Need) -> bool {
+pub(super) fn holds_contested(state: &ClusterState, workload: WorkloadIdx, need: &Need) -> bool {
     charges(state, workload).any(|fr| need.contested.contains(&fr))
 }
 
@@ -375,7 +379,7 @@ pub(super) fn borrows_contested(state: &ClusterState, node: QuotaIdx, need: &Nee
 }
 
 /// Whether a queue or cohort borrows of a resource that is asked, in any flavor.
-fn borrows_asked(state: &ClusterState, node: QuotaIdx, asked: &[ResourceIdx]) -> bool {
+pub(super) fn borrows_asked(state: &ClusterState, node: QuotaIdx, asked: &[ResourceIdx]) -> bool {
     let tree = &state.quota.tree;
     let mut covered = tree.covered(node).filter(|fr| asked.contains(&state.quota.fr(*fr).1));
     covered.any(|fr| tree.borrows(node, fr, 0))
@@ -397,7 +401,7 @@ pub(super) fn is_borrowed(
 
 /// Of which of the resources that are asked a queue, and every cohort between it and the common
 /// one, borrows, by flavor.
-fn borrowed_of(
+pub(super) fn borrowed_of(
     state: &ClusterState,
     queue: QuotaIdx,
     common: QuotaIdx,
@@ -523,48 +527,6 @@ fn sharers(
             }
         }
         (from, at) = (common, Some(common));
-    }
-}
-
-/// What is looked for below a common cohort.
-struct Within<'a> {
-    common: QuotaIdx,
-    asked: &'a [ResourceIdx],
-    need: &'a Need,
-}
-
-impl Within<'_> {
-    /// Calls back with every holder in the borrowing queues of a subtree, and whether it may leave
-    /// for quota (it, and every cohort above it, borrows what is short) and for room.
-    fn holders(
-        &self,
-        state: &ClusterState,
-        (node, for_quota): (QuotaIdx, bool),
-        each: &mut dyn FnMut(WorkloadIdx, (bool, bool)),
-    ) {
-        if !state.quota.tree.borrows_any(node) {
-            return;
-        }
-        let for_quota = for_quota && borrows_contested(state, node, self.need);
-        if !for_quota && !borrows_asked(state, node, self.asked) {
-            return;
-        }
-        for &child in state.quota.tree.children(node) {
-            self.holders(state, (child, for_quota), each);
-        }
-        let Some(queue) = state.quota.queue_at(node) else { return };
-        let slot = state.quota.queue(queue);
-        if slot.inactive.is_some() || slot.holding.is_empty() {
-            return;
-        }
-        let borrowed = borrowed_of(state, node, self.common, self.asked);
-        for &workload in &slot.holding {
-            let quota = for_quota && holds_contested(state, workload, self.need);
-            let room = charges(state, workload).any(|fr| borrowed.contains(&fr));
-            if quota || room {
-                each(workload, (quota, room));
-            }
-        }
     }
 }
 

@@ -203,7 +203,7 @@ impl Search<'_> {
         while let Some(queue) = targets.next(txn.state()) {
             let taken = self.next_of(txn, (&mut targets, queue), what, removed, &mut aside);
             targets.changed(txn.state(), queue);
-            if taken && self.fits(txn, what) {
+            if taken && self.fits(txn, what, removed) {
                 return true;
             }
         }
@@ -222,7 +222,7 @@ impl Search<'_> {
             if allowed && self.serves(txn, candidate, what) {
                 removed.take(txn, candidate);
                 targets.changed(txn.state(), queue);
-                if self.fits(txn, what) {
+                if self.fits(txn, what, removed) {
                     return true;
                 }
             }
@@ -305,10 +305,10 @@ impl Search<'_> {
         after.is_some_and(|after| sharing.strategies.allows(own, before, after))
     }
 
-    fn fits(&self, txn: &mut Txn<'_>, what: For) -> bool {
+    fn fits(&self, txn: &mut Txn<'_>, what: For, removed: &mut Removed<'_>) -> bool {
         match what {
             For::Quota => self.quota_fits(txn, Attempt::Sharing),
-            For::Room => self.room_fits(txn, Attempt::Sharing),
+            For::Room => self.room_found(txn, Attempt::Sharing, &mut removed.trial),
         }
     }
 

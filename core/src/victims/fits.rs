@@ -54,11 +54,10 @@ impl Search<'_> {
 
     pub(super) fn nodes_fit(&self, txn: &mut Txn<'_>) -> bool {
         let Need { asks, together, topology, peers, .. } = self.need;
-        let topology = *topology;
+        let (topology, start) = (*topology, txn.checkpoint());
         if !peers.is_empty() {
             // What others find anywhere says nothing of those who must be near them.
-            let start = txn.checkpoint();
-            let fits = gang::place_beside(txn, self.members, topology, peers);
+            let fits = self.place_members(txn);
             txn.rollback_to(start);
             return fits;
         }
@@ -72,10 +71,18 @@ impl Search<'_> {
         if self.members.len() < 2 && !shared {
             return true;
         }
-        let start = txn.checkpoint();
-        let fits = gang::place(txn, self.members, topology);
+        let fits = self.place_members(txn);
         txn.rollback_to(start);
         fits
+    }
+
+    /// Places all members, or nobody and answers `false`.
+    pub(super) fn place_members(&self, txn: &mut Txn<'_>) -> bool {
+        let Need { topology, peers, .. } = self.need;
+        match peers.is_empty() {
+            true => gang::place(txn, self.members, *topology),
+            false => gang::place_beside(txn, self.members, *topology, peers),
+        }
     }
 
     /// Whether members that find nodes now cost no more there than their queue may spend.

@@ -287,7 +287,7 @@ impl<'c> Focus<'_, '_, 'c> {
     /// Clears a node as far as that brings more room; whether everyone has room then.
     fn clear_node(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
         while self.more_room(txn, at) {
-            if self.search.room_fits(txn, self.attempt) {
+            if self.search.room_found(txn, self.attempt, &mut self.removed.trial) {
                 return true;
             }
             self.short = self.search.short(txn, self.scope);

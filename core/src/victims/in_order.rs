@@ -100,7 +100,7 @@ impl Search<'_> {
     ) -> Result<Removed<'c>, For> {
         let start = txn.checkpoint();
         self.free_quota(txn, list, attempt, &mut removed)?;
-        if self.room_fits(txn, attempt)
+        if self.room_found(txn, attempt, &mut removed.trial)
             || self.make_room(txn, list, attempt, &mut removed)
             || self.free_money(txn, list, attempt, &mut removed)
         {
@@ -207,12 +207,12 @@ impl Search<'_> {
             if self.coupled && taken > ONE_BY_ONE && unseen < taken / 8 {
                 continue;
             }
-            if self.room_fits(txn, attempt) {
+            if self.room_found(txn, attempt, &mut removed.trial) {
                 return true;
             }
             unseen = 0;
         }
-        if unseen > 0 && self.room_fits(txn, attempt) {
+        if unseen > 0 && self.room_found(txn, attempt, &mut removed.trial) {
             return true;
         }
         attempt == Attempt::Sharing && self.take_by_share(txn, list, For::Room, removed)

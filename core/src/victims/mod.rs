@@ -62,7 +62,9 @@ mod recall;
 mod removed;
 mod stands;
 mod targets;
+mod trial;
 pub mod turns;
+mod within;
 
 pub use all_gone::{once_all_left, once_anybody_left};
 pub(crate) use order::refused_of_late;

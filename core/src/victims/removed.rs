@@ -8,6 +8,7 @@ use super::{Attempt, Search, guarded};
 use crate::model::ids::WorkloadIdx;
 use crate::model::txn::Txn;
 use crate::model::vacancy::Holding;
+use crate::victims::trial::Trial;
 
 /// How often those who are not needed are looked for, where one who goes back may make room.
 const PASSES_MAX: usize = 4;
@@ -23,13 +24,14 @@ pub(super) enum Extent {
 }
 
 /// A candidate that was removed, and what it held.
+#[derive(Clone)]
 pub(super) struct Taken<'c> {
     pub(super) candidate: &'c Candidate,
     pub(super) held: Holding,
 }
 
 /// The candidates removed so far, in order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Removed<'c> {
     pub(super) taken: Vec<Taken<'c>>,
     pub(super) names: BTreeSet<WorkloadIdx>,
@@ -39,6 +41,8 @@ pub(super) struct Removed<'c> {
     pub(super) extent: Extent,
     /// They were taken by where they stand: until that node would do, whatever else would.
     pub(super) by_place: bool,
+    /// Where members went when all fitted last.
+    pub(super) trial: Trial,
 }
 
 impl<'c> Removed<'c> {
@@ -123,7 +127,24 @@ impl Search<'_> {
     /// were taken to clear a node: somebody before it may have kept members away from others, one
     /// of which will do. Who leaves already saves nothing by that: it counts as gone, and in the
     /// end it is left to others who could do with it. By shares the caller says when that is.
+    ///
+    /// Whoever places the members finds places then as well: where only kept ones were looked at,
+    /// a search makes sure of that, or else everyone goes back by searches.
     pub(super) fn give_back(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
+        let kept = self.keeps_places(txn).then(|| (txn.checkpoint(), removed.clone()));
+        self.give_back_in_turn(txn, attempt, removed);
+        if let Some((start, before)) = kept
+            && removed.trial.believed
+            && !self.room_fits(txn, attempt)
+        {
+            txn.rollback_to(start);
+            *removed = before;
+            removed.trial.doubted = true;
+            self.give_back_in_turn(txn, attempt, removed);
+        }
+    }
+
+    fn give_back_in_turn(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
         let passes = if self.depends() { PASSES_MAX } else { 1 };
         for _ in 0..passes {
             let before = removed.taken.len();
@@ -221,10 +242,14 @@ impl Search<'_> {
         some: &[usize],
     ) -> bool {
         let whole = removed.extent == Extent::Whole;
+        let mut trial = std::mem::take(&mut removed.trial);
         let fits = |txn: &mut Txn<'_>| {
-            self.amounts_fit(txn, attempt) && (!whole || self.room_fits(txn, attempt))
+            let amounts = self.amounts_fit(txn, attempt);
+            amounts && (!whole || self.room_found(txn, attempt, &mut trial))
         };
-        removed.give_all_back(txn, some, fits)
+        let fits = removed.give_all_back(txn, some, fits);
+        removed.trial = trial;
+        fits
     }
 
     /// Whether who goes back may make even the last one's leaving needless.
