@@ -7,7 +7,8 @@
 //! now and that exist, else it would run beside all quota, or borrow what its queue may not.
 //!
 //! Wanted: whoever joins is charged to what its queue lists; whoever waits says why, with numbers.
-//! Members of a shape that nobody runs with get flavors as waiting work does.
+//! Members of a shape that nobody runs with get flavors as waiting work does, beside those that
+//! join with them and have flavors already.
 //!
 //! Cost: a check looks at the resources of each shape once; a reason counts nodes like any other
 //! refusal.
@@ -27,6 +28,7 @@ use crate::model::input::{QueueingStrategy, Text};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, BY_NODE, QueueRef, SetAssignment};
+use crate::place::classes::Scoring;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::place::pod_sets;
 use crate::quota::build::Group;
@@ -58,12 +60,12 @@ impl Engine {
         if let Some(why) = self.unlisted(workload, &assignment, members) {
             return Err(Some(why));
         }
-        let mut missing: Vec<SetDemand> = Vec::new();
+        let (mut missing, mut known) = (Vec::<SetDemand>::new(), Vec::new());
         for pod in members {
             let shape = self.state.pods[*pod].shape;
             match missing.iter_mut().find(|set| set.shape == shape) {
                 Some(set) => set.count += 1,
-                None if assignment.set(shape).is_some() => {}
+                None if assignment.set(shape).is_some() => known.push(*pod),
                 None => missing.push(SetDemand { shape, name: "main".into(), count: 1 }),
             }
         }
@@ -81,6 +83,7 @@ impl Engine {
                 let sets = &missing;
                 let (start, combinations) = (&[][..], COMBINATIONS_MAX);
                 let kept = &kept_by(txn.state(), workload)[..];
+                put_known(&mut txn, workload, (&known, &assignment), (topology, profile));
                 let demand =
                     Demand { workload, queue, sets, topology, profile, start, combinations, kept };
                 let choice = first_that_fits(&mut txn, &demand);
@@ -547,4 +550,25 @@ fn short_of(
         pod_set: pod_set.unwrap_or_else(|| "main".into()),
         tried,
     })
+}
+
+/// Takes quota and room for members whose flavors are known, before those of other shapes choose
+/// theirs; where they find no room (others may leave for it), quota alone. Never kept.
+fn put_known(
+    txn: &mut Txn<'_>,
+    workload: WorkloadIdx,
+    (members, assignment): (&[PodIdx], &Assignment),
+    (topology, profile): (TopologyAsk, Scoring),
+) {
+    let asks = asks_with(txn, assignment, members.iter().copied(), profile).unwrap_or_default();
+    let peers = peers(txn.state(), workload);
+    if asks.is_empty() || gang::place_beside(txn, &asks, topology, &peers) {
+        return;
+    }
+    let Some(queue) = assignment.queue else { return };
+    for pod in members {
+        let shape = txn.state().pods[*pod].shape;
+        let charge = assignment.set(shape).into_iter().flat_map(|set| &set.charge);
+        charge.for_each(|(fr, amount)| txn.propose(queue, *fr, *amount, true));
+    }
 }

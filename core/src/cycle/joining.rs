@@ -438,7 +438,11 @@ impl Engine {
         let members: Vec<PodIdx> = claim.places.members.iter().map(|(pod, _)| *pod).collect();
         // Too few stay of those that they were to join.
         let few = self.lacks_anew(workload).is_some_and(|lacks| members.len() < lacks as usize);
-        if !few && self.place_members(workload, &members, true) {
+        let promised = &claim.assignment;
+        if !few
+            && (self.place_members(workload, &members, true)
+                || self.join_as_promised(workload, &members, promised))
+        {
             self.reservations.doubtful |= !self.reservations.is_empty();
             self.joined(now, workload, missing, round);
             return self.refile(workload, now);

@@ -406,6 +406,32 @@ impl Engine {
         fits
     }
 
+    /// Places members with the flavors that were promised to them, where they find none as things
+    /// are; whether they fit.
+    pub(super) fn join_as_promised(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        promised: &Assignment,
+    ) -> bool {
+        let held = self.state.workloads[workload].assignment.clone();
+        let Some(held) = held.filter(|held| held.queue == promised.queue) else { return false };
+        let mut extended = Assignment::clone(&held);
+        let joins = |shape| members.iter().any(|pod| self.state.pods[*pod].shape == shape);
+        let new = promised.sets.iter();
+        let new = new.filter(|set| held.set(set.shape).is_none() && joins(set.shape));
+        extended.sets.extend(new.cloned());
+        let whole = |set| self.state.is_whole(extended.queue, set);
+        if !extended.sets.iter().all(whole) || self.charges_unlisted(&extended) {
+            return false;
+        }
+        let passed = self.state.pass_nominated_for(members);
+        let placed = self.put_with(workload, members, &Arc::new(extended), None);
+        let fits = placed.map(Txn::commit).is_some();
+        self.state.restore_nominated(passed);
+        fits
+    }
+
     /// Members beside the others of a gang that runs, where nothing is kept yet; `None`: they do
     /// not fit.
     pub(super) fn put_beside(
