@@ -69,7 +69,7 @@ impl Engine {
         let Some(owner) = self.owner_ref(workload) else { return };
         let uid = owner.uid.clone();
         let effect = self.effect(now, workload, Some(uid), Action::ResumeOwner { owner, note });
-        let until = now.plus(self.state.policy.resume_timeout);
+        let until = now.plus(self.state.time_to_appear(workload));
         let entry = &mut self.state.workloads[workload];
         (entry.owner_effect, entry.kept_until) = (Some(effect), Some(until));
         self.deadlines.set(workload, Some(until));

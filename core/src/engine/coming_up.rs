@@ -21,8 +21,9 @@
 //!
 //! Restart: the patch that suspends an owner says when that was, how often in a row its pods did
 //! not come up, and how long it ran; when work took its quota is on its pods. What was admitted
-//! longer ago than it had to start must have started: it has its time to recover anew. What lost
-//! members sooner than that looks as if it had never started, and is stopped when it had to.
+//! longer ago than it had to start, and of which some member has started or was made later, must
+//! have started: it has its time to recover anew. What lost members sooner than that, or all of
+//! them, looks as if it had never started, and is stopped when it had to.
 //! Members without an owner are deleted; who makes them all anew makes other work, whose count
 //! begins anew.
 //!
@@ -34,7 +35,7 @@ use crate::engine::Engine;
 use crate::engine::overdue::Deadlines;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
-use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{PodPhase, RequeueNote, StopKind};
 use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
@@ -123,14 +124,23 @@ impl Engine {
         }
     }
 
-    /// What an engine before this one admitted longer ago than it had to start had started, or it
-    /// would have been stopped: it has its time to recover from now on.
+    /// What an engine before this one admitted longer ago than it had to start, and of which some
+    /// member has started, had started, or it would have been stopped: it has its time to recover
+    /// from now on. So does what has members that were made after it had to start. Nobody may have
+    /// been there to stop what has neither: it is due.
     fn infer_that_it_came_up(&mut self, now: Time, workload: WorkloadIdx) {
         let Some(ready) = self.state.policy.pods_ready else { return };
-        let entry = &mut self.state.workloads[workload];
-        let late = entry.assignment.as_ref().is_some_and(|held| held.at.plus(ready.timeout) <= now);
+        let entry = &self.state.workloads[workload];
+        let due = entry.assignment.as_ref().map(|held| held.at.plus(ready.timeout));
+        let Some(due) = due.filter(|due| *due <= now) else { return };
         let known = self.coming_up.starts.of(workload).is_some();
-        if entry.found_running && late && !known && !entry.came_up && !entry.pending() {
+        let found = entry.found_running && !known && !entry.came_up && !entry.pending();
+        let tells = |pod: &PodIdx| {
+            let pod = &self.state.pods[*pod];
+            pod.phase != PodPhase::Pending || pod.created > due
+        };
+        if found && entry.members.iter().any(tells) {
+            let entry = &mut self.state.workloads[workload];
             entry.came_up = true;
             entry.requeue.came_up();
             entry.requeue.fell(now);

@@ -4,10 +4,12 @@
 //! or a webhook forbids them); a gang loses a member whose replacement fits nowhere, and holds what
 //! it has for as long as it runs in part. Two such gangs can wait for each other for ever.
 //!
-//! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`, which does not end
-//! while the resume itself still waits for its turn among other effects, and begins anew with each
-//! pod that takes its place, its own or one of who was resumed before it: whoever makes pods makes
-//! twenty a second if nobody configured it, in turn, and a thousand take a minute. If none came by
+//! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`, or as long as
+//! queued work has to start where that is longer. It does not end while the resume itself still
+//! waits for its turn among other effects, nor while pods of the owner's earlier run are still
+//! there, and begins anew with each pod that takes its place, its own or one of who was resumed
+//! before it: whoever makes pods makes twenty a second if nobody configured it, in turn, and a
+//! thousand take a minute. If none came by
 //! then the owner is suspended again and queues; if some came, what the others need is free again.
 //! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues, but
 //! not while others leave for what it lacks. Of several no more are stopped than it takes: who can
@@ -27,6 +29,8 @@ use crate::engine::Engine;
 use crate::engine::inflight::InFlight;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::GangKey;
+use crate::model::workload::WorkloadId;
 use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
 
@@ -178,7 +182,7 @@ impl Engine {
         }
         let held = entry.assignment.as_ref().map(|held| held.at);
         let came = self.state.pods_came(workload);
-        if !came && self.still_resumes(workload) {
+        if !came && (self.still_resumes(workload) || self.its_pods_leave(workload)) {
             return self.keep_on(now, workload);
         }
         if let Some(last) = held.and_then(|at| self.arrivals.last_of(at)) {
@@ -202,13 +206,31 @@ impl Engine {
         true
     }
 
+    /// Whether pods of an earlier run of an owner are still there: some owners make no others
+    /// before those have gone (a Job's `podReplacementPolicy: Failed`).
+    fn its_pods_leave(&self, workload: WorkloadIdx) -> bool {
+        let id = &self.state.workloads[workload].id;
+        let GangKey::Owner(uid, run) = &id.key else { return false };
+        let of = |run: u32| {
+            let key = GangKey::Owner(uid.clone(), run);
+            let id = WorkloadId { namespace: id.namespace.clone(), key };
+            self.state.workload_by_id.get(&id)
+        };
+        let earlier = (0..*run).rev().filter_map(of);
+        let mut pods = earlier.flat_map(|workload| &self.state.workloads[*workload].members);
+        pods.any(|pod| {
+            let pod = &self.state.pods[*pod];
+            !pod.kept() && !pod.phase.terminal()
+        })
+    }
+
     /// Places are kept for the pods of a resumed owner from now on.
     pub(super) fn keep_on(&mut self, now: Time, workload: WorkloadIdx) {
         self.keep_since(now, workload);
     }
 
     fn keep_since(&mut self, begin: Time, workload: WorkloadIdx) {
-        let until = begin.plus(self.state.policy.resume_timeout);
+        let until = begin.plus(self.state.time_to_appear(workload));
         self.state.workloads[workload].kept_until = Some(until);
         self.deadlines.set(workload, Some(until));
     }
@@ -220,7 +242,7 @@ impl Engine {
     }
 
     fn suspend_again(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
-        let waited = self.state.policy.resume_timeout;
+        let waited = self.state.time_to_appear(workload);
         let preemption = self.stopped_for_nobody(now, workload, waited);
         if let Some((owner, preemption)) = self.owner_ref(workload).zip(preemption) {
             self.preemptions.insert(preemption.victim.clone(), preemption.clone());

@@ -16,7 +16,7 @@
 use crate::model::ids::WorkloadIdx;
 use crate::model::input::OwnerFacts;
 use crate::model::state::ClusterState;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 impl ClusterState {
     /// Remembers when it was seen first of an owner that it was admitted later than that.
@@ -41,6 +41,19 @@ impl ClusterState {
         admitted <= seen.plus(self.policy.resume_timeout)
     }
 
+    /// How long the pods of a resumed owner may take to appear: queued work as long as it has to
+    /// start, where that is longer.
+    pub(crate) fn time_to_appear(&self, workload: WorkloadIdx) -> Span {
+        let held = self.workloads[workload].assignment.as_ref();
+        self.time_for(held.is_some_and(|held| held.queue.is_some()))
+    }
+
+    fn time_for(&self, queued: bool) -> Span {
+        let ready = self.policy.pods_ready.filter(|_| queued);
+        let resume = self.policy.resume_timeout;
+        ready.map_or(resume, |ready| ready.timeout.max(resume))
+    }
+
     /// Until when the pods of an owner must have appeared that was resumed a moment ago, by what
     /// was written on it then; `None` where some of them have: those that are missing by now were
     /// there, and may have done their work.
@@ -52,7 +65,7 @@ impl ClusterState {
             Some((_, seen)) => *seen,
             None => at,
         };
-        let until = begin.plus(self.policy.resume_timeout);
+        let until = begin.plus(self.time_for(owner.wishes.queue.is_some()));
         let came = self.came.get(&owner.uid) == Some(&owner.incarnation);
         (until > self.now && !came).then_some(until)
     }

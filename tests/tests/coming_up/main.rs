@@ -23,6 +23,8 @@ use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
 
 mod behind;
 mod followed;
+mod found;
+mod leaving;
 mod runtime;
 
 const NOW: Time = Time(1_000_000);
@@ -409,7 +411,7 @@ fn who_waits_for_others_is_looked_at_when_those_are_gone_or_leave() {
     let queue = LocalQueueFacts { name: text("other"), ..local_queue("other") };
     let [first, second] = [("x", "main"), ("y", "other")]
         .map(|(name, queue)| pod(name, &shape(&[(GPU, 1)]), &in_queue(Some(queue))));
-    let starting = PodFacts { node: Some(text("n")), ..first.clone() };
+    let starting = PodFacts { node: Some(text("n")), created: NOW, ..first.clone() };
     let leaving = PodFacts { terminating: true, ..starting.clone() };
     for over in [Input::PodGone(first.uid.clone()), Input::Pod(leaving)] {
         let mut engine = Engine::new();
