@@ -27,6 +27,7 @@ use crate::time::{Span, Time};
 use crate::victims::turns::Rest;
 use in_turn::{InTurn, Stir, Turn};
 
+mod by_flavor;
 pub(crate) mod in_turn;
 mod out_of_quota;
 

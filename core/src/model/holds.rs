@@ -7,7 +7,7 @@
 //! place of a member is held as that one was, for as long as the object is there. Names are known
 //! only once all workloads are derived, so this comes after them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::explain::reason::Reason;
@@ -52,6 +52,25 @@ impl ClusterState {
             for workload in concerned {
                 self.workloads[workload].requeue.begin_anew();
             }
+        }
+    }
+
+    /// Compares which objects hold which owners with what those objects name.
+    ///
+    /// # Panics
+    /// When they differ: that is our own error.
+    pub(super) fn recount_holds(&self) {
+        let mut anew: BTreeMap<&Text, BTreeSet<&(Text, Text)>> = BTreeMap::new();
+        for (name, owners) in &self.facts.deactivated {
+            for uid in owners.iter() {
+                anew.entry(uid).or_default().insert(name);
+            }
+        }
+        let kept = &self.facts.deactivated_owners;
+        assert_eq!(kept.len(), anew.len(), "owners that are held");
+        for (uid, objects) in kept {
+            let same = anew.get(uid).is_some_and(|named| named.iter().copied().eq(objects));
+            assert!(same, "{uid} is held by {objects:?}");
         }
     }
 

@@ -501,6 +501,7 @@ impl ClusterState {
         self.recount_ended();
         self.recount_nominations();
         self.recount_bills();
+        self.recount_holds();
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         let ports = placed().map(|(_, pod, node)| (node, &*shape(pod).ports));
         self.room.ports.recount(ports.chain(self.claims.ports()));

@@ -10,9 +10,6 @@
 //! compared whether what a set asks is left in any of them. Members that join no gang that runs
 //! have their flavors: what they say is found out anew where a member's quota is not left.
 //!
-//! By the same comparison `crossings` knows who might take back what others borrow: whose sets find
-//! a flavor of which so much is owned where they are.
-//!
 //! Restart: nothing is kept; all work is looked at. Cost: a comparison of a few numbers for each
 //! group that waits for room, in trees where something started, and a look for room for each of
 //! [`GANGS_MAX`] gangs with members that have no quota left.
@@ -24,9 +21,6 @@ use crate::engine::waiting::{Line, Waiting};
 use crate::explain::obstacles;
 use crate::explain::reason::{FlavorProblem, Reason};
 use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::PreemptReclaim;
-use crate::model::workload::QueueRef;
-use crate::quota::build::Group;
 
 /// Gangs that run and have members without quota, of which is found out anew what these wait for
 /// each time when others started.
@@ -52,18 +46,6 @@ impl Waiting {
             let flavors = group.parked.as_ref()?.nodes_of.as_ref()?;
             let (first, _) = group.members.values().next()?;
             Some((*first, &flavors[..]))
-        })
-    }
-
-    /// The first of each group that is parked and waits for quota, of some queues.
-    fn lacking_quota(
-        &self,
-        queues: impl Fn(QueueIdx) -> bool,
-    ) -> impl Iterator<Item = WorkloadIdx> {
-        let those = self.lines.iter().filter(move |(queue, _)| queue.is_some_and(&queues));
-        those.flat_map(|(_, line)| &line.groups).filter_map(|group| {
-            group.parked.as_ref().filter(|parked| parked.wake.quota)?;
-            group.members.values().next().map(|(first, _)| *first)
         })
     }
 
@@ -144,57 +126,5 @@ impl Engine {
     fn is_out_of_quota(&self, index: WorkloadIdx, among: &[FlavorIdx]) -> bool {
         let tree = &self.state.quota.tree;
         !self.has_flavors(index, among, |node, fr, asked| asked <= tree.available(node, fr))
-    }
-
-    /// Groups that wait for quota in these trees, and that might take back what others borrow: what
-    /// they ask at least is owned where they are. The first of each.
-    pub(crate) fn might_take_back(&self, risen: &BTreeSet<QuotaIdx>) -> Vec<WorkloadIdx> {
-        let (quota, tree) = (&self.state.quota, &self.state.quota.tree);
-        let policy = |queue| quota.queue(queue).facts.as_ref().map(|facts| &facts.preemption);
-        let takes_back = |queue| {
-            policy(queue).is_some_and(|policy| policy.reclaim != PreemptReclaim::Never)
-                && quota.root(queue).is_some_and(|root| risen.contains(&root))
-        };
-        let owns = |first: &WorkloadIdx| {
-            let QueueRef::Queue(queue) = self.state.workloads[*first].queue else { return false };
-            let borrows = policy(queue).is_some_and(|policy| policy.while_borrowing.is_some());
-            borrows
-                || self.has_flavors(*first, &[], |node, fr, n| tree.borrow_height(node, fr, n).1)
-        };
-        self.waiting.lacking_quota(takes_back).filter(owns).collect()
-    }
-
-    /// Whether for what each set of a workload asks of a group of resources at least this holds of
-    /// some flavor among these, or of any where none of the group is named.
-    fn has_flavors(
-        &self,
-        index: WorkloadIdx,
-        among: &[FlavorIdx],
-        holds: impl Fn(QuotaIdx, FrIdx, i64) -> bool,
-    ) -> bool {
-        let (entry, quota) = (&self.state.workloads[index], &self.state.quota);
-        let QueueRef::Queue(queue) = entry.queue else { return true };
-        let Some(node) = quota.queue(queue).node else { return true };
-        entry.sets.iter().all(|set| {
-            let counted = self.state.room.counted(set.shape);
-            let least = match entry.sets.len() {
-                1 => set.count.min(entry.min_member.max(1)),
-                // Who of them begins is not known.
-                _ if entry.min_member < entry.members.len() as u32 => 1,
-                _ => set.count,
-            };
-            let enough = |group: &Group, flavor: FlavorIdx| {
-                group.covered.iter().all(|&resource| {
-                    let asked = counted.get(resource).saturating_mul(least.into());
-                    let fr = quota.find_fr(flavor, resource);
-                    asked <= 0 || fr.is_some_and(|fr| holds(node, fr, asked))
-                })
-            };
-            quota.queue(queue).groups.iter().all(|group| {
-                let named = group.flavors.iter().any(|flavor| among.contains(flavor));
-                let mut those = group.flavors.iter();
-                those.any(|flavor| (!named || among.contains(flavor)) && enough(group, *flavor))
-            })
-        })
     }
 }
