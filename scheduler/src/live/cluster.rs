@@ -9,7 +9,7 @@ use std::sync::Arc;
 use capstan_core::model::input::{BudgetFacts, GangKey, Labels, NodeFacts, Text, Wishes};
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::below::Below;
 use super::claimants::Claimants;
@@ -475,9 +475,15 @@ impl Live {
                 self.notes.faults(kind, &named, decoded.said());
             }
             Err(findings) => {
+                let broken = findings.iter().map(|one| format!("{}: {}", one.path, one.problem));
+                let broken = broken.map(Text::from).collect();
                 let faults = findings.into_iter().map(|one| (Some(one.path), one.problem));
                 self.notes.faults(kind, &named, faults);
-                self.queues.delete(kind, &named, queueing::deleted(&value));
+                let since = queueing::deleted(&value);
+                value["spec"] = Value::Object(Map::new());
+                let bare = queueing::decode(queue, origin, (&named.0, &named.1), &value);
+                let bare = bare.ok().and_then(|bare| Some((origin, bare.draft?)));
+                self.queues.refuse(kind, &named, (broken, since), bare);
             }
         }
     }

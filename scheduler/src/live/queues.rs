@@ -24,8 +24,8 @@ pub struct Queues {
     objects: BTreeMap<(Kind, Named), (Origin, Draft)>,
     /// Version of the spec that was read of each, where the API counts them.
     generations: BTreeMap<(Kind, Named), i64>,
-    /// Those that are being deleted and of which nothing could ever be read: nobody is told of
-    /// them.
+    /// ClusterQueues of which nothing could ever be read: told as inactive for that, unless they
+    /// were being deleted when they were first seen.
     unread: BTreeSet<(Kind, Named)>,
     changed: bool,
     told: BTreeMap<Identity, Input>,
@@ -58,17 +58,38 @@ pub struct Changes {
 }
 
 impl Queues {
-    /// Notes that somebody deletes a ClusterQueue, of which nothing else can be read any more: what
-    /// it said before holds, but no new work begins in it.
-    pub fn delete(&mut self, kind: Kind, named: &Named, since: Option<Time>) {
+    /// Notes that an object says what cannot be read, and since when somebody deletes it: what it
+    /// said before holds. A ClusterQueue of which nothing could ever be read is inactive for these
+    /// faults (`bare`: what an empty one would be); in one that is being deleted no new work
+    /// begins.
+    pub fn refuse(
+        &mut self,
+        kind: Kind,
+        named: &Named,
+        (faults, since): (Vec<Text>, Option<Time>),
+        bare: Option<(Origin, Draft)>,
+    ) {
         let key = (kind, named.clone());
         match self.objects.get_mut(&key) {
             Some((_, Draft::ClusterQueue(queue, _))) => {
                 self.changed |= queue.deleted != since;
                 queue.deleted = since;
+                if self.unread.contains(&key) && queue.broken != faults {
+                    (self.changed, queue.broken) = (true, faults);
+                }
             }
-            None if since.is_some() => _ = self.unread.insert(key),
-            _ => _ = self.unread.remove(&key),
+            Some(_) => {}
+            None => {
+                let bare = bare.filter(|_| since.is_none());
+                if let Some((origin, Draft::ClusterQueue(mut queue, spent))) = bare {
+                    (self.changed, queue.broken) = (true, faults);
+                    let draft = Draft::ClusterQueue(queue, spent);
+                    self.objects.insert(key.clone(), (origin, draft));
+                }
+                if matches!(kind, Kind::Queueing(Queueing::ClusterQueue, _)) {
+                    self.unread.insert(key);
+                }
+            }
         }
     }
 
@@ -159,8 +180,32 @@ impl Live {
     pub fn unread_queues(&self) -> impl Iterator<Item = &Text> {
         let own = Kind::Queueing(Queueing::ClusterQueue, Group::Capstan);
         let unread = self.queues.unread.iter().filter(move |(kind, _)| *kind == own);
-        unread.map(|(_, (_, name))| name)
+        let untold = unread.filter(|key| !self.queues.objects.contains_key(key));
+        untold.map(|(_, (_, name))| name)
     }
+
+    /// ClusterQueues of our own group that are being deleted while another group has one of that
+    /// name that stays: all that their quota was charged with is charged to that one.
+    pub fn replaced_queues(&self) -> impl Iterator<Item = &Text> {
+        let own = Kind::Queueing(Queueing::ClusterQueue, Group::Capstan);
+        let stays = move |name: &Text| {
+            self.queues.objects.iter().any(|((kind, named), (_, draft))| {
+                matches!(kind, Kind::Queueing(Queueing::ClusterQueue, _))
+                    && *kind != own
+                    && named.1 == *name
+                    && !is_deleted(draft)
+                    && !self.joining.contains(kind)
+            })
+        };
+        let all = self.queues.objects.iter().filter(move |((kind, _), _)| *kind == own);
+        let gone = all.filter(move |(_, (_, draft))| is_deleted(draft));
+        gone.map(|((_, (_, name)), _)| name).filter(move |name| stays(name))
+    }
+}
+
+/// Whether it is of a ClusterQueue that is being deleted.
+fn is_deleted(draft: &Draft) -> bool {
+    matches!(draft, Draft::ClusterQueue(queue, _) if queue.deleted.is_some())
 }
 
 /// While Kueue runs it goes on to write into its LocalQueues what its own work used, later than we

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use capstan_core::Engine;
+use capstan_core::explain::view::QueueView;
 use capstan_core::model::input::Text;
 use capstan_core::plan::Effect;
 
@@ -97,6 +98,10 @@ impl Looks {
         for name in live.unread_queues() {
             queues.retain(|queue| queue.name != *name);
             queues.push(engine.unread_queue(name));
+        }
+        for name in live.replaced_queues() {
+            queues.retain(|queue| queue.name != *name);
+            queues.push(QueueView { admitted: 0, ..engine.unread_queue(name) });
         }
         tools.publisher.queues(queues);
         let cohorts = engine.cohorts().into_iter();

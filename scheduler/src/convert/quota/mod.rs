@@ -313,6 +313,10 @@ pub fn inputs(objects: Objects, resolved: &mut Resolved) {
         resolved.inputs.push(Input::Cohort(cohort));
     }
     for (name, mut twins) in by_name(objects.cluster_queues, |queue| queue.name.clone()) {
+        // Whoever deletes one of two says which of them is meant.
+        if twins.iter().any(|queue| queue.deleted.is_none()) {
+            twins.retain(|queue| queue.deleted.is_none());
+        }
         let two = twins.len() > 1;
         let mut queue = twins.swap_remove(0);
         if two {

@@ -119,7 +119,8 @@ fn unread(live: &Live) -> Vec<String> {
     live.unread_queues().map(ToString::to_string).collect()
 }
 
-/// The engine never hears of it, and it bears our finalizer since it could be read.
+/// The engine never hears of one that is being deleted when it is first seen, and may bear our
+/// finalizer since it could be read.
 #[test]
 fn one_that_never_could_be_read_is_known_once_it_is_being_deleted() {
     let mut live = synced(&Config::default());
@@ -127,6 +128,11 @@ fn one_that_never_could_be_read_is_known_once_it_is_being_deleted() {
     let applied = |spec| queueing(Queueing::ClusterQueue, Origin::Capstan, "q", spec);
     live.take(Seen::Applied(applied(bad())));
     assert_eq!(unread(&live), [""; 0], "nobody deletes it");
+    live.take(Seen::Applied(terminating(Origin::Capstan, bad())));
+    assert_eq!(unread(&live), [""; 0], "the engine knows it as inactive");
+    assert!(the_queue(&mut live).deleted.is_some());
+    live.take(Seen::Deleted(terminating(Origin::Capstan, bad())));
+    told(&mut live);
     live.take(Seen::Applied(terminating(Origin::Capstan, bad())));
     assert_eq!(unread(&live), ["q"]);
     live.take(Seen::Applied(terminating(Origin::KueueV1Beta2, bad())));
@@ -176,4 +182,51 @@ fn work_is_held_by_workloads_of_ours_and_of_nobody() {
         let freed = |input: &Input| matches!(input, Input::Reactivated(..));
         assert!(!changed.iter().any(freed), "{changed:?}");
     }
+}
+
+/// A newer version of the API may say what we cannot read: such a queue is there, and inactive for
+/// that; what could be read once holds.
+#[test]
+fn a_queue_of_which_some_could_never_be_read_is_inactive() {
+    let mut live = synced(&Config::default());
+    let good = json!({"cohortName": "c", "stopPolicy": "None"});
+    let odd = json!({"cohortName": "c", "stopPolicy": "Bogus"});
+    let mut seen = |spec: &Value| -> Option<ClusterQueueFacts> {
+        let spec = spec.clone();
+        live.take(Seen::Applied(queueing(Queueing::ClusterQueue, Origin::Capstan, "q", spec)));
+        let mut queues = told(&mut live).into_iter().filter_map(|input| match input {
+            Input::ClusterQueue(queue) => Some(queue),
+            _ => None,
+        });
+        queues.next()
+    };
+    let queue = seen(&odd).expect("it is told");
+    assert!(queue.cohort.is_none() && queue.broken.len() == 1, "{queue:?}");
+    assert!(queue.broken[0].starts_with("spec.stopPolicy: "), "{:?}", queue.broken);
+    let worse = json!({"cohortName": 7, "stopPolicy": "Bogus"});
+    assert_eq!(seen(&worse).map(|queue| queue.broken.len()), Some(2));
+    let queue = seen(&good).expect("it is told");
+    assert!(queue.cohort.is_some() && queue.broken.is_empty(), "{queue:?}");
+    assert_eq!(seen(&odd), None);
+}
+
+/// Two of one name are none: who deletes ours leaves all to Kueue's, and nothing is kept for ours.
+#[test]
+fn a_twin_that_is_deleted_leaves_its_name_to_the_other() {
+    let quota_apis = vec![QuotaApi::Capstan, QuotaApi::Kueue];
+    let mut live = synced(&Config { quota_apis, ..Config::default() });
+    for origin in [Origin::KueueV1Beta2, Origin::Capstan] {
+        live.take(Seen::Applied(queueing(Queueing::ClusterQueue, origin, "q", json!({}))));
+    }
+    assert!(!the_queue(&mut live).broken.is_empty(), "which of them is meant?");
+    let replaced =
+        |live: &Live| -> Vec<String> { live.replaced_queues().map(ToString::to_string).collect() };
+    assert_eq!(replaced(&live), [""; 0]);
+    live.take(Seen::Applied(terminating(Origin::Capstan, json!({}))));
+    let queue = the_queue(&mut live);
+    assert!(queue.broken.is_empty() && queue.deleted.is_none(), "{queue:?}");
+    assert_eq!(replaced(&live), ["q"]);
+    live.take(Seen::Applied(terminating(Origin::KueueV1Beta2, json!({}))));
+    assert!(the_queue(&mut live).deleted.is_some(), "both go");
+    assert_eq!(replaced(&live), [""; 0]);
 }
