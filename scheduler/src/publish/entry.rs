@@ -21,7 +21,7 @@ use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
 use super::whose::is_anothers;
-use super::{accrued, diff, podless, queues, stopped, workload};
+use super::{accrued, diff, podless, queues, stopped, untaken, workload};
 use crate::api::cluster_queue::CohortStatus;
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::workload::Workload;
@@ -42,6 +42,20 @@ pub enum Key {
     Pod(PodRef),
     /// A PodGroup's status.
     Group(GroupKey),
+}
+
+impl Key {
+    /// The kind of the object.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Key::Workload(_) => "Workload",
+            Key::ClusterQueue(_) => "ClusterQueue",
+            Key::LocalQueue(_) => "LocalQueue",
+            Key::Cohort(_) => "Cohort",
+            Key::Pod(_) => "Pod",
+            Key::Group(_) => "PodGroup",
+        }
+    }
 }
 
 /// What is wanted of an object.
@@ -138,6 +152,8 @@ pub(super) struct Entry {
     pub(super) object_at: Time,
     pub(super) object_failures: u32,
     pub(super) failures: u32,
+    /// The patch of its status that was sent last.
+    pub(super) sent: Option<Box<untaken::Sent>>,
     pub(super) filed: Option<Filed>,
 }
 
@@ -198,9 +214,14 @@ pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
     }
 }
 
+/// The request that is to be sent now.
+pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> Next {
+    untaken::but_for_vain(now, entry, due(now, key, entry, around))
+}
+
 /// The request that brings what is shown to what is wanted. Of a Workload that is another
 /// scheduler's nothing is, and one that does not say that it is ours is not deleted.
-pub(super) fn next(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> Next {
+fn due(now: Time, key: &Key, entry: &Entry, around: Around<'_>) -> Next {
     let Around { listed, scheduler, .. } = around;
     let Some(wanted) = &entry.wanted else { return Next::Nothing };
     let patch = |patch: Value, make: fn(Value) -> Write| match patch {

@@ -49,6 +49,7 @@ mod stopped;
 mod task;
 #[cfg(test)]
 mod tests;
+mod untaken;
 mod waiting;
 mod whose;
 mod workload;

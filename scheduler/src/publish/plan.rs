@@ -31,6 +31,7 @@ use super::groups::{Bearers, GroupKey, GroupWish, Stands};
 use super::places::{self, Standing, Standings};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
 use super::shown::ShownWorkload;
+use super::untaken::Untaken;
 use super::whose::{Whose, is_anothers, ours};
 use super::workload;
 
@@ -86,6 +87,8 @@ pub struct Plan {
     /// Events given out and not answered yet.
     telling: usize,
     counts: BTreeMap<What, u64>,
+    /// Of which kinds some status was not taken.
+    pub(super) untaken: Untaken,
 }
 
 impl Plan {
@@ -110,6 +113,7 @@ impl Plan {
             notes: Notes::new(limits.events),
             telling: 0,
             counts: BTreeMap::new(),
+            untaken: Untaken::default(),
         }
     }
 
@@ -444,6 +448,7 @@ impl Plan {
                 Next::Do(write) => {
                     (entry.filed, entry.flying) = (None, true);
                     entry.written_at = now;
+                    entry.note_sent(now, &write);
                     entry.of_object = matches!(write, Write::Object(_));
                     if places::told_by(&write) {
                         entry.placed_at = now;
@@ -459,6 +464,9 @@ impl Plan {
                     return Some((key, write));
                 }
                 Next::Wait(until) => {
+                    if entry.is_held_until(until) {
+                        self.untaken.note(&key);
+                    }
                     // News may make it due earlier: the time of its own next write stays.
                     entry.filed = Some(Filed::Later(until));
                     self.later.insert((until, key));
@@ -508,6 +516,7 @@ impl Plan {
         match answer {
             Answer::Shows(_) | Answer::Counted(_) | Answer::Gone if outlived => {}
             Answer::Shows(shown) => {
+                entry.note_shown();
                 (entry.shown, entry.failures) = (Some(shown), 0);
                 if entry.of_object {
                     (entry.object_failures, entry.object_at) = (0, Time::MIN);

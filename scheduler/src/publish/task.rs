@@ -10,7 +10,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::entry::{Answer, Key};
 use super::whose::LeftAlone;
-use super::{Publisher, events, requests};
+use super::{Publisher, events, requests, untaken};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 
@@ -64,6 +64,7 @@ pub async fn run(
         let wake = start(&publisher, clients, &leadership, &reporter, (&mut flying, &mut telling));
         let left_alone = publisher.plan.lock().whose.take_to_say();
         left_alone.iter().for_each(LeftAlone::log);
+        publisher.plan.lock().untaken.take_to_say().iter().for_each(untaken::log);
         let counts = publisher.plan.lock().take_counts();
         metrics.published(counts.into_iter().map(|(what, count)| (what.word(), count)));
         let nap =

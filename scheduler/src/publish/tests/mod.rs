@@ -19,6 +19,7 @@ mod requeued;
 mod stopped;
 mod strays;
 mod told;
+mod untaken;
 mod vanished;
 mod whose;
 
@@ -41,7 +42,6 @@ use super::workload::{self, LONE_PATIENCE};
 use crate::api::workload::{Workload, WorkloadSpec, WorkloadStatus};
 use crate::render::fixture;
 
-/// The scheduler's name.
 const OURS: &str = "capstan";
 const BORN: Time = Time(1_700_000_000_000);
 const EVER: Time = Time(i64::MAX);
