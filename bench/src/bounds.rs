@@ -41,7 +41,7 @@ const fn bound(figure: Figure, most: f64, why: &'static str) -> Bound {
 use Figure::{Evaluated, Makespan, PerDecision, Ratio, SlopeOverNodes, SlopeOverPending};
 
 /// All bounds.
-const BOUNDS: [Bound; 26] = [
+const BOUNDS: [Bound; 27] = [
     bound(SlopeOverNodes("fill-1-gpu"), 0.35, "a pod costs the depth of an index, not nodes"),
     bound(SlopeOverNodes("gang-8"), 0.35, "a gang costs its size and one pass over racks"),
     bound(SlopeOverNodes("gang-64"), 0.35, "a gang costs its size and one pass over racks"),
@@ -56,6 +56,7 @@ const BOUNDS: [Bound; 26] = [
     bound(SlopeOverNodes("restart"), 0.35, "a pod that runs costs its name, not all others"),
     bound(SlopeOverNodes("echo"), 0.35, "an answer costs its pod and its gang"),
     bound(SlopeOverNodes("churn"), 0.35, "a change costs itself, not the size of the cluster"),
+    bound(SlopeOverNodes("preempt-near"), 1.1, "a gang looks at all nodes some times, no more"),
     bound(SlopeOverPending("pending"), 0.1, "work that is equal is refused once, together"),
     bound(SlopeOverPending("pending-queued"), 0.1, "a queue looks at its head only"),
     bound(Ratio("gang-8", "fill-1-gpu"), 1.5, "members share what a lone pod pays alone"),

@@ -3,6 +3,8 @@
 //! Everything is seeded, so two runs of one build decide the same; the expected numbers of bound
 //! pods are exact and checked at every repeat.
 
+mod preempting;
+
 use std::sync::Arc;
 
 use capstan_core::model::input::{
@@ -241,12 +243,7 @@ pub fn all() -> Vec<Case> {
     cases.push(held_for_a_start("held-3000", 3_000));
     cases.push(lifetimes("kueue-baseline", BASELINE));
     cases.push(lifetimes("kueue-large-scale", LARGE_SCALE));
-    for nodes in [1_000, 2_000, 4_000] {
-        cases.push(preemption(nodes));
-    }
-    for nodes in [1_000, 2_000, 4_000] {
-        cases.push(owner_in_vain(nodes));
-    }
+    cases.extend(preempting::all());
     for (family, flow) in [("restart", Flow::Restart), ("echo", Flow::Echo), ("churn", Flow::Churn)]
     {
         for nodes in NODES {
@@ -556,44 +553,4 @@ fn strict_heads() -> Case {
         build: Box::new(build),
         target: None,
     }
-}
-
-/// Gangs of 64 of high priority on a cluster full of lone pods of low priority, in one queue.
-fn preemption(nodes: u32) -> Case {
-    let (count, size) = (20, 64);
-    let build = move || {
-        let queue = large::queue_name(0);
-        let wishes = in_queue(Some(&queue));
-        let mut ground = floor(nodes);
-        ground.extend(large::queues(1, i64::from(nodes) * GPUS));
-        let low = singles(0, nodes * GPUS as u32, &gpu_shape(1), &wishes).into_iter();
-        ground.extend(low.enumerate().map(|(at, mut pod)| {
-            pod.node = Some(large::floor_name(at as u32 / GPUS as u32));
-            Input::Pod(pod)
-        }));
-        let mut work = gangs(0, count, size, &gpu_shape(1), Some(&queue));
-        work.iter_mut().for_each(|pod| pod.priority = 100);
-        Scene { ground, work, gangs: count, outcome: Outcome::Evicted((count * size).into()) }
-    };
-    let build = Box::new(build);
-    Case { family: "preempt-64", nodes, pending: None, flow: Flow::Burst, build, target: None }
-}
-
-/// An owner of whole nodes on a cluster full of lone pods of a queue that borrows less than one
-/// node: wherever they stand, those that may leave make no room.
-fn owner_in_vain(nodes: u32) -> Case {
-    let build = move || {
-        let mut ground = floor(nodes);
-        ground.extend(large::queues(3, i64::from(nodes) * GPUS - GPUS / 2));
-        let guest = in_queue(Some(&large::queue_name(1)));
-        let low = singles(0, nodes * GPUS as u32, &gpu_shape(1), &guest).into_iter();
-        ground.extend(low.enumerate().map(|(at, mut pod)| {
-            pod.node = Some(large::floor_name(at as u32 / GPUS as u32));
-            Input::Pod(pod)
-        }));
-        let work = gangs(0, 1, 1, &gpu_shape(GPUS), Some(&large::queue_name(0)));
-        Scene { ground, work, gangs: 1, outcome: Outcome::Waits }
-    };
-    let build = Box::new(build);
-    Case { family: "owner-in-vain", nodes, pending: None, flow: Flow::Burst, build, target: None }
 }

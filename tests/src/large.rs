@@ -30,6 +30,8 @@ pub const BLOCK: u32 = 8 * RACK;
 pub const ZONE: u32 = 8 * BLOCK;
 /// The label of zones.
 const ZONE_KEY: &str = "topology.kubernetes.io/zone";
+/// The label of racks.
+pub const RACK_KEY: &str = "topology.kubernetes.io/rack";
 /// Labels over whose domains pods keep apart, or spread.
 pub type Keys = &'static [&'static str];
 /// That of hosts.
@@ -61,7 +63,7 @@ fn floor_node(at: u32) -> NodeFacts {
     let labels = [
         (ZONE_KEY, format!("zone-{}", at / ZONE)),
         ("topology.kubernetes.io/block", format!("block-{}", at / BLOCK)),
-        ("topology.kubernetes.io/rack", format!("rack-{}", at / RACK)),
+        (RACK_KEY, format!("rack-{}", at / RACK)),
     ];
     facts.labels.extend(labels.into_iter().map(|(key, value)| (text(key), text(value))));
     facts.capacity_type = capacity_type;
@@ -96,29 +98,44 @@ pub enum Around {
 
 /// A shape whose pods keep apart, or spread, over the domains of each of these node labels.
 pub fn around(shape: &Arc<PodShape>, keys: &[&str], wish: Around) -> Arc<PodShape> {
-    let requirement =
-        Requirement { key: text(SET), operator: Operator::In, values: vec![text("one")] };
-    let (namespaces, labels) = (vec![text(TEAM)], Some(vec![requirement]));
     let mut wants = Neighbours::default();
-    for key in keys.iter().map(text) {
-        let labels = labels.clone();
+    for key in keys {
         if wish == Around::Apart {
-            let namespaces = namespaces.clone();
-            let peers = PeerSelector { namespaces, namespace_selector: None, labels };
-            wants.anti_affinity.push(PeerTerm { key, peers });
+            wants.anti_affinity.push(set_within(key, "one"));
             continue;
         }
         wants.spread.push(Spread {
-            key,
+            key: text(key),
             max_skew: 1,
             min_domains: 1,
-            labels,
+            labels: set_within(key, "one").peers.labels,
             required: wish == Around::Spread,
             honors_affinity: true,
             honors_taints: false,
         });
     }
-    let kin = Kin { namespace: text(TEAM), labels: labels_of(&[(SET, "one")]) };
+    of_set(shape, "one", wants)
+}
+
+/// A shape whose pods want those of their set within one domain of a node label.
+pub fn near(shape: &Arc<PodShape>, key: &str, set: &str) -> Arc<PodShape> {
+    let affinity = vec![set_within(key, set)];
+    of_set(shape, set, Neighbours { affinity, ..Neighbours::default() })
+}
+
+/// Pods of a set within a domain of a node label.
+fn set_within(key: &str, set: &str) -> PeerTerm {
+    let requirement =
+        Requirement { key: text(SET), operator: Operator::In, values: vec![text(set)] };
+    let (namespaces, labels) = (vec![text(TEAM)], Some(vec![requirement]));
+    PeerTerm {
+        key: text(key),
+        peers: PeerSelector { namespaces, namespace_selector: None, labels },
+    }
+}
+
+fn of_set(shape: &Arc<PodShape>, set: &str, wants: Neighbours) -> Arc<PodShape> {
+    let kin = Kin { namespace: text(TEAM), labels: labels_of(&[(SET, set)]) };
     let (kin, neighbours) = (Some(Arc::new(kin)), Some(Arc::new(wants)));
     Arc::new(PodShape { kin, neighbours, ..PodShape::clone(shape) })
 }
