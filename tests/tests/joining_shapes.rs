@@ -113,3 +113,22 @@ fn nobody_leaves_besides_for_what_was_promised() {
     let gone: BTreeSet<&str> = gone.map(|effect| &*effect.workload).collect();
     assert_eq!(gone, BTreeSet::from(["team/w0"]));
 }
+
+/// The owner lacks two: one place is free, and the guest stands on the other one. Who leaves is
+/// found before the guest grows into the free one.
+#[test]
+fn nobody_grows_before_who_leaves_for_others_is_found() {
+    let mut owner = owning("owner", 3, 0);
+    owner.preemption.reclaim = PreemptReclaim::Any;
+    let mut stage = stage(&[("first", 3)], [owning("guest", 0, 0), owner]);
+    let run = gang("w0", 1, None, &shape(&[("cpu", 2), (GPU, 1)]), &in_queue(Some("owner")));
+    let guest = gang("w1", 1, Some(1), &with_port(&[(GPU, 1)]), &in_queue(Some("guest")));
+    stage.add(run.into_iter().chain(guest).map(Input::Pod));
+    stage.settle(|_| {});
+    stage.add(joining(&stage));
+    let outputs = stage.settle(|_| {});
+    let effects = outputs.iter().flat_map(|output| &output.effects);
+    let binds = |action: &Action| matches!(action, Action::Bind { .. });
+    let bound: Vec<&str> = effects.filter(|it| binds(&it.action)).map(|it| &*it.workload).collect();
+    assert_eq!(bound, ["team/w0", "team/w0"]);
+}

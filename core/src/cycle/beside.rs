@@ -78,15 +78,14 @@ impl Engine {
             None => vec![Vec::new(); missing.len()],
             Some(queue) => {
                 self.assigns(queue)?;
-                let mut txn = Txn::begin(&mut self.state);
-                txn.vacate(workload);
-                let sets = &missing;
-                let (start, combinations) = (&[][..], COMBINATIONS_MAX);
-                let kept = &kept_by(txn.state(), workload)[..];
-                put_known(&mut txn, workload, (&known, &assignment), (topology, profile));
-                let demand =
-                    Demand { workload, queue, sets, topology, profile, start, combinations, kept };
-                let choice = first_that_fits(&mut txn, &demand);
+                let held = (queue, &*assignment);
+                let mut choice =
+                    self.choose_beside(workload, held, (&missing, &known), (topology, profile));
+                // Others may leave for all of them together.
+                if choice.mode < least && !known.is_empty() {
+                    choice =
+                        self.choose_beside(workload, held, (&missing, &[]), (topology, profile));
+                }
                 if choice.mode < least {
                     return Err(choice.reason);
                 }
@@ -102,6 +101,23 @@ impl Engine {
             });
         }
         Ok(Arc::new(extended))
+    }
+
+    /// Flavors for members of new shapes, beside members whose flavors are known.
+    fn choose_beside(
+        &mut self,
+        workload: WorkloadIdx,
+        (queue, assignment): (QueueIdx, &Assignment),
+        (sets, known): (&[SetDemand], &[PodIdx]),
+        (topology, profile): (TopologyAsk, Scoring),
+    ) -> flavors::Choice {
+        let mut txn = Txn::begin(&mut self.state);
+        txn.vacate(workload);
+        let (start, combinations) = (&[][..], COMBINATIONS_MAX);
+        let kept = &kept_by(txn.state(), workload)[..];
+        put_known(&mut txn, workload, (known, assignment), (topology, profile));
+        let demand = Demand { workload, queue, sets, topology, profile, start, combinations, kept };
+        first_that_fits(&mut txn, &demand)
     }
 
     /// Whether flavors of a queue can be chosen at all. Its gangs may run while it admits nothing:
