@@ -472,7 +472,7 @@ impl Plan {
                     self.later.insert((until, key));
                 }
                 Next::Nothing => {
-                    (entry.filed, entry.wanted) = (None, None);
+                    (entry.filed, entry.wanted, entry.sent) = (None, None, None);
                     if entry.shown.is_none() {
                         self.entries.remove(&key);
                         self.notes_forget(&key);

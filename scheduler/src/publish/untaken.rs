@@ -7,7 +7,8 @@
 //! Decides: a patch that was answered and is wanted again all the same came to nothing, but for
 //! what work has cost, which goes with any patch. It is not sent again for [`AGAIN`], as long as it
 //! is the same; of each kind of object that is said once. What the definitions do take is written
-//! as ever. Who undoes by hand what we wrote has it for as long.
+//! as ever. Once all is shown that is wanted the patch is forgotten: it costs no memory, and who
+//! undoes by hand what was taken finds it put back at once.
 
 use std::collections::BTreeSet;
 
