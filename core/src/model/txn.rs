@@ -171,6 +171,11 @@ impl<'a> Txn<'a> {
         self.steps
     }
 
+    /// Counts as if searches had taken so many steps until now; how many they took.
+    pub(crate) fn replace_steps(&mut self, steps: u32) -> u32 {
+        std::mem::replace(&mut self.steps, steps)
+    }
+
     /// Whether nothing is changed.
     pub fn untouched(&self) -> bool {
         self.log.is_empty()

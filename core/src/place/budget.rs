@@ -23,6 +23,9 @@ const IN_ALL: u32 = 65_536;
 /// Tries that a search has once little is left: all of a gang of three on six nodes.
 const LEAST: u32 = 256;
 
+/// To spend for what is searched for apart, at least.
+const FEW: u32 = 16 * LEAST;
+
 /// Kinds of members times nodes that are looked at for what one try costs otherwise.
 const LOOKS: usize = 32;
 
@@ -33,6 +36,16 @@ pub(super) struct Allowance {
     pub most: u32,
     /// What each costs.
     each: u32,
+}
+
+/// What another search finds that spends nothing of what is left for others: it has `like` steps of
+/// its own, or enough for a few small searches.
+pub(crate) fn apart<R>(txn: &mut Txn<'_>, like: u32, search: impl FnOnce(&mut Txn<'_>) -> R) -> R {
+    let own = like.clamp(FEW, 2 * IN_ALL);
+    let before = txn.replace_steps(2 * IN_ALL - own);
+    let found = search(txn);
+    txn.replace_steps(before);
+    found
 }
 
 /// What a search for so many members may spend, of its own bound. `looks`: kinds of members times

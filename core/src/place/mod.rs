@@ -11,7 +11,7 @@
 
 mod at_once;
 mod attached;
-mod budget;
+pub(crate) mod budget;
 mod candidates;
 pub mod classes;
 pub mod common_claims;

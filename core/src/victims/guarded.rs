@@ -11,9 +11,14 @@
 //! as kube-scheduler spends it; the cheaper ones of the two leave. Who clears one node for one pod
 //! compares both on each node ([`stands`](super::stands)).
 //!
-//! Not for victims of shares, nor for members who look at each other, where a second search might
-//! spend what the first needs. Cost: a second attempt at most, only where a budget tells. Nothing
-//! survives a restart.
+//! A budget is a preference, and keeps nobody waiting. Who wants others near itself may find no
+//! node once those have left, who go before the guarded ones: where that leads nowhere all are
+//! taken in the order that there is without budgets.
+//!
+//! Not for victims of shares, of whom each changes whose turn is next. Cost: a second attempt at
+//! most, only where a budget tells; where members look at each other it spends no more of what
+//! searches may than the first one did, and nothing of what is left for others. Nothing survives a
+//! restart.
 
 use super::removed::{Removed, Taken};
 use super::stands::{self, Cost, Stander};
@@ -22,6 +27,7 @@ use crate::model::budgets::{Allowance, Draws};
 use crate::model::ids::PodIdx;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::budget;
 use crate::victims::candidates::Candidate;
 
 /// What it costs that some are stopped; the lower, the better. Of which kind they are at most, how
@@ -36,26 +42,48 @@ impl Search<'_> {
         list: &[Candidate],
         attempt: Attempt,
     ) -> Result<Vec<Victim>, For> {
-        let once = self.alone || self.coupled || attempt == Attempt::Sharing;
+        let once = self.alone || attempt == Attempt::Sharing;
         if once || txn.state().budgets.is_empty() {
             return self.attempt(txn, list, attempt);
         }
-        let start = txn.checkpoint();
+        let (start, before) = (txn.checkpoint(), txn.count_steps(0));
         let removed = self.attempt_with_nodes(txn, list, attempt)?;
         let (victims, least) = (self.victims(&removed), harm(txn.state(), &removed));
         if least.1 == 0 && !passes_somebody(list, &removed) {
             return Ok(victims);
         }
+        let spent = txn.count_steps(0) - before;
         txn.rollback_to(start);
-        if let Some(other) = order::for_the_last_first(txn.state(), self.need, list)
-            && let Ok(removed) = self.attempt_with_nodes(txn, &other, attempt)
-            && harm(txn.state(), &removed) < least
-        {
-            return Ok(self.victims(&removed));
+        if let Some(other) = order::for_the_last_first(txn.state(), self.need, list) {
+            let attempt = |txn: &mut Txn<'_>| {
+                let removed = self.attempt_with_nodes(txn, &other, attempt).ok()?;
+                (harm(txn.state(), &removed) < least).then(|| self.victims(&removed))
+            };
+            if let Some(better) = budget::apart(txn, spent, attempt) {
+                return Ok(better);
+            }
         }
         txn.rollback_to(start);
         txn.remove_workloads(victims.iter().map(|victim| victim.workload));
         Ok(victims)
+    }
+
+    /// Where all these attempts led nowhere: whether one does in the order that there is without
+    /// budgets, for members who want others near.
+    pub(super) fn attempt_whatever_budgets(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &[Candidate],
+        attempts: &[Attempt],
+    ) -> Option<Vec<Victim>> {
+        if !self.looks {
+            return None;
+        }
+        let other = order::whatever_budgets(list)?;
+        let mut attempt = |attempt: &Attempt| {
+            budget::apart(txn, 0, |txn| self.attempt(txn, &other, *attempt).ok())
+        };
+        attempts.iter().find_map(&mut attempt)
     }
 }
 

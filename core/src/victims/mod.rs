@@ -223,12 +223,11 @@ fn search_anew(
     // By shares own work leaves for that in its turn.
     let turns = search.sharing.is_some();
     search.own_too = !turns && has(Kind::elsewhere) && has(|kind| kind == Kind::WithinQueue);
-    if !search.own_too {
-        return Err(Lack::Room);
-    }
     let last = attempts.iter().rfind(|attempt| **attempt != Attempt::Borrowing);
     let last = last.copied().unwrap_or(Attempt::RoomOnly);
-    search.attempt(txn, list, last).map_err(|_| Lack::Room)
+    let found = search.own_too.then(|| search.attempt(txn, list, last).ok()).flatten();
+    let found = found.or_else(|| search.attempt_whatever_budgets(txn, list, tried));
+    found.ok_or(Lack::Room)
 }
 
 /// What `tell` says once all have left, in number, who may be stopped for a need that quota would

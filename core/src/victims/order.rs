@@ -158,6 +158,14 @@ pub(super) fn for_the_last_first(
     (!same).then_some(other)
 }
 
+/// The same candidates in the order that there is without budgets; `None`: it is this one.
+pub(super) fn whatever_budgets(list: &[Candidate]) -> Option<Vec<Candidate>> {
+    let mut other = list.to_vec();
+    other.sort_by_key(|candidate| candidate.turn);
+    let same = list.iter().zip(&other).all(|(one, other)| one.workload == other.workload);
+    (!same).then_some(other)
+}
+
 /// Says of each candidate how much it breaks of budgets once those before it have left.
 fn charge_budgets<'c>(
     state: &ClusterState,
