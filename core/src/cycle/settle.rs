@@ -255,6 +255,9 @@ impl Engine {
     pub(super) fn lost_race(&mut self, mut entry: Entry, then: Option<Reason>, round: &mut Round) {
         let kept = matches!(then, Some(Reason::HeldBack { .. })) && !round.decided;
         let shown = then.or_else(|| entry.choice.reason.clone());
+        if kept {
+            self.give_up_kept_out(&entry);
+        }
         let stays = !kept || self.strict(entry.queue);
         let goes_on = self.remember_scan(&mut entry, round);
         let reason = match shown {

@@ -22,6 +22,7 @@ use capstan_tests::play::Stage;
 mod budgets;
 mod flavors;
 mod held;
+mod kept_out;
 mod learned;
 mod leaving;
 mod queues_at_random;

@@ -9,8 +9,9 @@
 //!
 //! Played is the round in which the workload has its turn, with the first of every queue. Who goes
 //! before it in its own queue is told as such, and is not played; but it takes the turn of that
-//! queue beside the first of all others, which so have theirs before the workload. Who comes up in
-//! another queue once its first has started is not played. Cost: one nomination for each of a few
+//! queue beside the first of all others, which so have theirs before the workload. What they keep
+//! back they keep anew in each round, from whom that settles after them. Who comes up in another
+//! queue once its first has started is not played. Cost: one nomination for each of a few
 //! heads that may go first, and one of the workload for each of those that take something.
 
 use std::ops::ControlFlow;
@@ -42,13 +43,19 @@ impl Engine {
             return Ok(found);
         }
         // What has no queue comes after all that have one.
-        entries.extend(self.leads(&own).then_some(own));
+        let leads = self.leads(&own);
+        entries.extend(own.queue.is_some().then_some(own));
+        let mut keeps = true;
         let mut aside = Some(Txn::begin(&mut self.state).set_aside());
         let mut taken = None;
         self.in_turns(entries, |engine, entry| {
             let rival = entry.workload;
             if rival == index {
-                return ControlFlow::Break(());
+                keeps = false;
+                return if leads { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            }
+            if !keeps && entry.verdict == Verdict::Blocked {
+                return ControlFlow::Continue(());
             }
             let before = aside.take().expect("it is put back after every turn");
             let (after, acted) = engine.have_turn(now, before, entry);

@@ -176,7 +176,8 @@ impl Engine {
                 let budget_of = period.map(|queue| self.state.quota.queue(queue).name.clone());
                 self.told(&cursor, workload, start, (budget_of, ahead, !strict))
             };
-            found.push(start.map(told));
+            let told = start.filter(|_| !self.waits_for_a_strict_head(workload)).map(told);
+            found.push(told);
             if start.is_none() && strict {
                 break;
             }

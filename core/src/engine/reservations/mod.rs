@@ -41,13 +41,12 @@ use crate::explain::obstacles;
 use crate::explain::reason::{FlavorProblem, Reason};
 use crate::explain::view::Unreserved;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
-use crate::model::workload::QueueRef;
-use crate::plan::State;
 use crate::time::Time;
 use timetable::Slot;
 
 mod forecast;
 mod held;
+mod kept_out;
 mod learned;
 mod pools;
 mod ranks;
@@ -246,19 +245,6 @@ impl Engine {
         }
     }
 
-    /// Whether a workload still waits in the queue in which its start was reserved, and may begin
-    /// there: while the budget of that queue is spent nothing is kept for it.
-    fn still_waits(&self, slot: Slot) -> bool {
-        let Some(entry) = self.state.workloads.get(slot.workload) else { return false };
-        let same = match entry.queue {
-            QueueRef::Queue(queue) => slot.queue == Some(queue),
-            QueueRef::Unqueued => slot.queue.is_none(),
-            QueueRef::Broken(_) => false,
-        };
-        let waits = entry.state == State::Queued && self.waiting.contains(slot.workload);
-        same && waits && self.overspent_for(slot.queue, slot.workload).is_none()
-    }
-
     /// When an end will have been believed for long enough.
     pub(super) fn reservations_due(&self) -> Option<Time> {
         self.ends.doubted().filter(|_| !self.reservations.is_empty())
@@ -298,7 +284,11 @@ impl Engine {
         if self.play(&ends, &mine).is_err() {
             self.rebuild_reservations();
         }
-        let Found { slot, asks, behind } = match self.find_start(&who, instead) {
+        let found = self.find_start(&who, instead).and_then(|found| {
+            let start = found.slot.start;
+            if self.is_kept_out(&who, start, instead) { Err(None) } else { Ok(found) }
+        });
+        let Found { slot, asks, behind } = match found {
             Ok(found) => found,
             Err(why) => {
                 self.reservations.tried.entry(queue).or_default().push(workload);
@@ -447,6 +437,10 @@ impl Engine {
         };
         let sooner = self.sooner(&who, &others, start);
         let soonest = sooner.unwrap_or((start, terms.borrowing));
+        if self.is_kept_out(&who, soonest.0, None) {
+            self.reservations.give_up(workload);
+            return self.mark(workload);
+        }
         self.put_at(workload, soonest);
         // It may have taken the room of one that stands behind it.
         self.reservations.doubtful |= behind && soonest.0 < start;

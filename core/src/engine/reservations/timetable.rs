@@ -64,7 +64,18 @@ impl Engine {
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
     ) -> Result<Vec<Started>, usize> {
-        // What heads of this round keep back is nothing that lasts.
+        self.play_beside(ends, slots, None)
+    }
+
+    /// The same, where one of them starts beside what heads of strict queues keep back.
+    pub(super) fn play_beside(
+        &mut self,
+        ends: &[(Time, WorkloadIdx)],
+        slots: &[Slot],
+        beside: Option<WorkloadIdx>,
+    ) -> Result<Vec<Started>, usize> {
+        let kept = beside.map_or_else(Vec::new, |_| self.kept_by_strict_heads());
+        // What others keep back in this round is nothing that lasts.
         let held = self.state.let_go();
         let mut aside = Txn::begin(&mut self.state).set_aside();
         let mut ends = ends.to_vec();
@@ -76,8 +87,12 @@ impl Engine {
                 at += 1;
             }
             let before = txn.set_aside();
+            if beside == Some(slot.workload) {
+                kept.iter().for_each(|kept| self.state.hold(*kept));
+            }
             let started;
             (aside, started) = self.start_in(before, slot.queue, slot.workload);
+            self.state.let_go();
             let Some(started) = started.filter(|it| it.borrowing <= slot.borrowing) else {
                 late = Some(number);
                 break;
