@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, PodFacts, Wishes};
+use capstan_core::model::input::{GangKey, Input, OwnerFacts, PodFacts, Wishes};
 use capstan_core::plan::{Action, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
@@ -141,5 +141,38 @@ fn the_next_run_of_an_owner_is_the_same_work() {
     let output = engine.step(after(3), facts);
     assert_eq!(binds(&output).len(), 0, "its pods are not made yet");
     assert_eq!(priority(&engine, "train"), 50);
+    engine.recount();
+}
+
+/// What its owner said is gone with it: whom it ran before may not stop its pods for that.
+#[test]
+fn work_whose_owner_is_deleted_keeps_its_priority_while_it_runs() {
+    let (two, high) = (shape(&[(GPU, 4)]), wishes("high"));
+    let job = OwnerFacts { suspended: false, incarnation: 1, ..job("j", 2, &two, &high) };
+    let pods = pods_of(&job);
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), class("high", 100), class("low", 5)]);
+    facts.push(Input::Owner(job.clone()));
+    facts.extend(pods.iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    engine.step(after(1), vec![Input::Pod(lone("waits", 8, "low"))]);
+    assert_eq!((priority(&engine, "j"), priority(&engine, "waits")), (100, 5));
+    let orphans = pods.iter().map(|pod| {
+        let mut pod = pod.clone();
+        (pod.gang.unknown_owner, pod.gang.min_member) = (Some(text("Job j")), None);
+        // Which run it was nobody knows any more.
+        pod.gang.key = GangKey::Owner(job.uid.clone(), 0);
+        pod.wishes = in_queue(None);
+        bound(&pod, "n")
+    });
+    let gone = [Input::OwnerGone(job.uid.clone())].into_iter().chain(orphans).collect();
+    let output = engine.step(after(2), gone);
+    assert_eq!((evicted(&output), priority(&engine, "j")), (0, 100));
+    // The class itself still counts.
+    engine.step(after(3), vec![class("high", 50)]);
+    assert_eq!(priority(&engine, "j"), 50);
+    let output = engine.step(after(4), vec![class("high", 1)]);
+    assert_eq!((evicted(&output), priority(&engine, "j")), (2, 1));
     engine.recount();
 }

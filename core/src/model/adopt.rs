@@ -105,11 +105,7 @@ impl ClusterState {
     ) -> Option<QueueIdx> {
         let entry = &self.workloads[workload];
         let held = entry.assignment.as_ref().and_then(|held| held.queue);
-        let orphaned = |pod: PodIdx| {
-            let gang = &self.pods[pod].gang;
-            gang.unknown_owner.is_some() || matches!(gang.held, Some(Held::GroupMissing(_)))
-        };
-        if held.is_some() && self.placed(workload).any(orphaned) {
+        if self.is_orphaned(workload) {
             return held;
         }
         if let QueueRef::Queue(queue) = found {
@@ -130,6 +126,18 @@ impl ClusterState {
         };
         let name = named.or(held).or_else(noted)?.clone();
         Some(self.quota.intern_queue(&name))
+    }
+
+    /// Whether the owner of what runs, or its group, was deleted: it says no more in which queue the
+    /// work is, nor with which priority.
+    pub(super) fn is_orphaned(&self, workload: WorkloadIdx) -> bool {
+        let orphaned = |pod: PodIdx| {
+            let gang = &self.pods[pod].gang;
+            gang.unknown_owner.is_some() || matches!(gang.held, Some(Held::GroupMissing(_)))
+        };
+        let assignment = self.workloads[workload].assignment.as_ref();
+        let held = assignment.is_some_and(|held| held.queue.is_some());
+        held && self.placed(workload).any(orphaned)
     }
 
     /// Whether nothing is to be completed: members that are bound, or about to be settled, have all

@@ -54,9 +54,11 @@ impl ClusterState {
         let own = owner.or(of_pods.map(|(highest, _)| highest)).unwrap_or(0);
         let lowest = of_pods.map(|(_, lowest)| lowest);
         let class = self.class_of(workload);
+        let charged = self.is_orphaned(workload);
         let entry = &mut self.workloads[workload];
         let priority = match (&queue, &class) {
-            (QueueRef::Unqueued, _) | (_, None) => own,
+            (_, None) => own,
+            (QueueRef::Unqueued, _) if !charged => own,
             (_, Some((_, value))) => *value,
         };
         entry.class = class;
@@ -69,10 +71,13 @@ impl ClusterState {
     }
 
     /// The class that a workload names and its present value; once the class is gone, the last that
-    /// it had while the workload named it.
+    /// it had while the workload named it. An owner that was deleted takes the name of its class
+    /// with it: what runs keeps it.
     fn class_of(&self, workload: WorkloadIdx) -> Option<(Text, i32)> {
         let entry = &self.workloads[workload];
-        let name = entry.wishes.priority_class.as_ref()?;
+        let last = || entry.class.as_ref().filter(|_| self.is_orphaned(workload));
+        let named = entry.wishes.priority_class.as_ref();
+        let name = named.or_else(|| last().map(|(name, _)| name))?;
         let present = self.facts.priorities.get(name).map(|value| (name.clone(), *value));
         present.or_else(|| entry.class.clone().filter(|(of, _)| of == name))
     }
