@@ -67,7 +67,7 @@ pub(super) fn look(txn: &mut Txn<'_>, looks: usize) -> bool {
 }
 
 /// Whether there is nothing left but one way down for each search.
-pub(super) fn is_spent(txn: &mut Txn<'_>) -> bool {
+pub(crate) fn is_spent(txn: &mut Txn<'_>) -> bool {
     txn.count_steps(0) >= 2 * IN_ALL
 }
 

@@ -8,14 +8,15 @@
 //! Wanted: fewest budgets broken, and of what breaks no more, what costs least. So whoever draws on
 //! a broken budget goes back first. And where a budget made somebody go last, or is broken all the
 //! same, victims are chosen once more with all that budgets allow spent on those who would go last,
-//! as kube-scheduler spends it; the cheaper ones of the two leave. Who clears one node for one pod
-//! compares both on each node ([`stands`](super::stands)).
+//! as kube-scheduler spends it; where one is still broken, once more as if each left alone, which
+//! spends nothing on who stays. The cheapest leave. Who clears one node for one pod compares that
+//! on each node ([`stands`](super::stands)).
 //!
 //! A budget is a preference, and keeps nobody waiting. Who wants others near itself may find no
 //! node once those have left, who go before the guarded ones: where that leads nowhere all are
 //! taken in the order that there is without budgets.
 //!
-//! Not for victims of shares, of whom each changes whose turn is next. Cost: a second attempt at
+//! Not for victims of shares, of whom each changes whose turn is next. Cost: two more attempts at
 //! most, only where a budget tells; where members look at each other it spends no more of what
 //! searches may than the first one did, and nothing of what is left for others. Nothing survives a
 //! restart.
@@ -48,19 +49,23 @@ impl Search<'_> {
         }
         let (start, before) = (txn.checkpoint(), txn.count_steps(0));
         let removed = self.attempt_with_nodes(txn, list, attempt)?;
-        let (victims, least) = (self.victims(&removed), harm(txn.state(), &removed));
+        let (mut least, mut victims) = (harm(txn.state(), &removed), self.victims(&removed));
         if least.1 == 0 && !passes_somebody(list, &removed) {
             return Ok(victims);
         }
         let spent = txn.count_steps(0) - before;
-        txn.rollback_to(start);
-        if let Some(other) = order::for_the_last_first(txn.state(), self.need, list) {
-            let attempt = |txn: &mut Txn<'_>| {
+        for order in [order::for_the_last_first, order::each_by_itself] {
+            txn.rollback_to(start);
+            let Some(other) = order(txn.state(), self.need, list) else { continue };
+            let found = budget::apart(txn, spent, |txn| {
                 let removed = self.attempt_with_nodes(txn, &other, attempt).ok()?;
-                (harm(txn.state(), &removed) < least).then(|| self.victims(&removed))
-            };
-            if let Some(better) = budget::apart(txn, spent, attempt) {
-                return Ok(better);
+                Some((harm(txn.state(), &removed), self.victims(&removed)))
+            });
+            if let Some(found) = found.filter(|(harm, _)| *harm < least) {
+                (least, victims) = found;
+            }
+            if least.1 == 0 {
+                break;
             }
         }
         txn.rollback_to(start);

@@ -3,8 +3,8 @@
 //! One after the other is taken until quota fits, then until nodes do. Near some of them a member
 //! may want to be, or it spreads among them: no node may do any more once they have left. Where the
 //! order leads nowhere it is gone through again without those; where some of them must leave after
-//! all, and some not, victims are chosen by where they stand ([`focus`](super::focus)), and for
-//! quota while some of them stay in turn ([`near`](super::near)). Who is alone asks by place first.
+//! all, and some not, victims are chosen by where they stand ([`focus`](super::focus)), and in
+//! order while some of them stay in turn ([`near`](super::near)). Who is alone asks by place first.
 //!
 //! Cost: one look for places for each who is taken; what is tried again costs as much again, only
 //! where somebody is wanted near.

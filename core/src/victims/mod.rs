@@ -23,8 +23,8 @@
 //! would cost at least, `focus` which node it is. For others that is what comes after the usual
 //! order, where what they may take is a budget that must not be spent on nodes that hold nobody
 //! even then. And whoever wants others near, or spreads among them, may find no node any more once
-//! those have left: then they stay, and the others are tried; where quota is short some of them
-//! stay in turn (`near`).
+//! those have left: then they stay, and the others are tried; where some of them must leave after
+//! all the rest stay in turn (`near`).
 //!
 //! Cost: one removal and one check per candidate; a check reads the quota path and one index. Where
 //! nodes have room anyway, as under quotas that are smaller than the cluster, a removal is one of

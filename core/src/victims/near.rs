@@ -1,16 +1,19 @@
-//! Victims where quota is short, and those who hold it are wanted near.
+//! Victims where some of those whom members want near must leave, and some must stay.
 //!
-//! Problem: a member may go beside some of those who hold the quota that it lacks, and only there.
-//! In the usual order these leave as any others, be it the ones beside whom there is room; if none
-//! of them leaves there is no quota. Who leaves which node (`focus`) tells nothing then: a node
-//! that a member would fit on comes to hold no more.
+//! Problem: a member may go beside some of those who hold the quota or the room that it lacks, and
+//! only there. In the usual order these leave as any others, be it the ones beside whom there is
+//! room; if none of them leaves there is too little. Who leaves which node (`focus`) tells nothing
+//! of quota, as a node that a member would fit on comes to hold no more, and little where one
+//! member takes the room of another, as it looks at one kind of members after the other.
 //!
-//! Wanted: who must leave for quota leaves where no member would go. So some of them stay in turn,
-//! and the others are taken in the usual order: for each node with one of them all who are near
-//! there, as far as the terms of the members go; and then each of them alone. Where a member fits
-//! as things are comes first, and then whom the order would take last.
+//! Wanted: who must leave leaves where no member would go. So some of them stay in turn, and the
+//! others are taken in the usual order: for each node with one of them all who are near there, as
+//! far as the terms of the members go; and then each of them alone. Where a member fits as things
+//! are comes first, and then whom the order would take last.
 //!
-//! Cost: at most [`TRIES_MAX`] attempts, where nothing else does. Nothing survives a search.
+//! Cost: at most [`TRIES_MAX`] attempts, where nothing else does; where it is not quota that is
+//! short they take [`TAKEN_MAX`] candidates in all, and end once searches have spent what they may.
+//! Nothing survives a search.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +26,14 @@ use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::budget;
 use crate::rules::neighbours::keys::KeyIdx;
 
 /// Sets of those who stay that are tried, at most.
 const TRIES_MAX: usize = 16;
+
+/// Candidates that are taken in all attempts but the first, at most, if there is quota.
+const TAKEN_MAX: usize = 4_096;
 
 /// Of these, sets of those who are near one node, at most.
 const NEAR_ONE_MAX: usize = 8;
@@ -49,15 +56,25 @@ impl Search<'_> {
         near: &BTreeSet<WorkloadIdx>,
     ) -> Result<Removed<'c>, Option<SearchBound>> {
         // None and all of them stayed already.
-        if near.len() < 2 || self.quota_fits(txn, attempt) {
+        if near.len() < 2 {
             return Err(None);
         }
+        let for_room = self.quota_fits(txn, attempt);
+        // Who is alone was looked for on each node.
+        if for_room && self.alone {
+            return Err(None);
+        }
+        let each = list.iter().filter(|candidate| candidate.room).count().max(1);
+        let most = if for_room { (TAKEN_MAX / each).clamp(1, TRIES_MAX) } else { TRIES_MAX };
         let last_first = list.iter().rev().map(|candidate| candidate.workload);
         let wanted: Vec<WorkloadIdx> = last_first.filter(|it| near.contains(it)).collect();
         let sets = self.sets_near(txn, &wanted);
-        let bound = SearchBound::Victims(TRIES_MAX as u32);
-        let cut = (sets.len() > TRIES_MAX).then_some(bound);
-        for stay in sets.into_iter().take(TRIES_MAX) {
+        let bound = SearchBound::Victims(most as u32);
+        let cut = (sets.len() > most).then_some(bound);
+        for stay in sets.into_iter().take(most) {
+            if for_room && budget::is_spent(txn) {
+                return Err(Some(bound));
+            }
             let sparing = Removed::sparing(stay);
             if let Ok(found) = self.take_in_order(txn, list, attempt, sparing) {
                 return Ok(found);

@@ -150,18 +150,42 @@ pub(super) fn for_the_last_first(
     if !guarded || state.policy.usage_sharing.is_some() {
         return None;
     }
-    let mut other = list.to_vec();
-    other.sort_by_key(|candidate| candidate.turn);
+    let mut other = in_turn(list);
     charge_budgets(state, need, other.iter_mut().rev());
     guarded_last(state, &mut other);
-    let same = list.iter().zip(&other).all(|(one, other)| one.workload == other.workload);
-    (!same).then_some(other)
+    unless_same(list, other)
+}
+
+/// The same candidates where those go last whose leaving breaks a budget though nobody else leaves.
+/// `None`: that makes no difference.
+pub(super) fn each_by_itself(
+    state: &ClusterState,
+    need: &Need,
+    list: &[Candidate],
+) -> Option<Vec<Candidate>> {
+    let mut other = in_turn(list);
+    let mut allowance = Allowance::new(state);
+    for candidate in other.iter_mut().filter(|candidate| could_help(state, need, candidate)) {
+        allowance.renew();
+        candidate.breaks = allowance.breaks(candidate.workload);
+    }
+    guarded_last(state, &mut other);
+    unless_same(list, other)
 }
 
 /// The same candidates in the order that there is without budgets; `None`: it is this one.
 pub(super) fn whatever_budgets(list: &[Candidate]) -> Option<Vec<Candidate>> {
-    let mut other = list.to_vec();
-    other.sort_by_key(|candidate| candidate.turn);
+    unless_same(list, in_turn(list))
+}
+
+/// In the order that there is without budgets.
+fn in_turn(list: &[Candidate]) -> Vec<Candidate> {
+    let mut list = list.to_vec();
+    list.sort_by_key(|candidate| candidate.turn);
+    list
+}
+
+fn unless_same(list: &[Candidate], other: Vec<Candidate>) -> Option<Vec<Candidate>> {
     let same = list.iter().zip(&other).all(|(one, other)| one.workload == other.workload);
     (!same).then_some(other)
 }
