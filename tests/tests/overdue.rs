@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{Input, OwnerFacts, PodFacts, PodPhase, PreemptWithin};
+use capstan_core::model::input::{
+    Input, OwnerFacts, PodFacts, PodPhase, PreemptWithin, RequeueNote,
+};
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::policy::Policy;
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, pod, pods_of, shape, text};
 use capstan_tests::hand::{answer, binds, evicted, gpu_node, is_bind, one_queue, view};
 use capstan_tests::play::deeds;
 
@@ -62,6 +64,15 @@ fn suspends(output: &StepOutput) -> Vec<String> {
     suspended.collect()
 }
 
+/// What the owner bears that the step suspends.
+fn requeued(output: &StepOutput) -> RequeueNote {
+    let noted = output.effects.iter().find_map(|effect| match &effect.action {
+        Action::SuspendOwner { requeue, .. } => Some(**requeue),
+        _ => None,
+    });
+    noted.expect("it is suspended")
+}
+
 fn acts(output: &StepOutput) -> Vec<Action> {
     deeds(std::slice::from_ref(output)).into_iter().map(|(_, action)| action).collect()
 }
@@ -109,6 +120,51 @@ fn owners_whose_pods_never_come_are_suspended_in_queue_order() {
         assert_eq!(suspends(&engine.step(after(60), vec![])), ["a", "b"]);
         engine.recount();
     }
+}
+
+/// Whoever makes its pods may not, whatever we do: it is tried again after a pause, longer each
+/// time, which its owner bears.
+#[test]
+fn an_owner_whose_pods_never_come_is_tried_again_later_each_time() {
+    let (mut engine, mut job, mut at) = (Engine::new(), train(4), NOW);
+    let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Owner(job.clone())]);
+    let mut output = engine.step(at, facts.collect());
+    for (stops, pause) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10)] {
+        job = resumed(&output, &job);
+        let shown = done(&output).into_iter().chain([Input::Owner(job.clone())]);
+        engine.step(at, shown.collect());
+        at = at.plus(Span::seconds(60));
+        let late = engine.step(at, vec![]);
+        assert_eq!((suspends(&late), acts(&late).len()), (vec!["train".to_owned()], 1));
+        let until = at.plus(Span::seconds(pause));
+        assert_eq!(late.next_wake, Some(until));
+        let note = requeued(&late);
+        assert_eq!((note.unready, note.not_before), (stops, Some(until)));
+        let requeued = Some(Box::new(note));
+        job = OwnerFacts { suspended: true, admitted: None, requeued, incarnation: stops, ..job };
+        let shown = done(&late).into_iter().chain([Input::Owner(job.clone())]);
+        let waits = engine.step(at, shown.collect());
+        assert_eq!((acts(&waits), waits.next_wake), (vec![], Some(until)), "stop {stops}");
+        let known = view(&engine, "train");
+        let why = known.preempted.map(|stop| stop.because());
+        assert_eq!(why.as_deref(), Some("none of its 4 pods came within 1m"));
+        let pauses = matches!(known.reason, Some(Reason::Backoff { until: of, .. }) if of == until);
+        assert!(known.state == State::Queued && pauses, "{:?}", known.reason);
+        at = until;
+        output = engine.step(at, vec![]);
+        assert_eq!(view(&engine, "train").state, State::Resuming);
+        engine.recount();
+    }
+    // They come after all, and run: it begins anew.
+    job = resumed(&output, &job);
+    let pods = pods_of(&job);
+    let came = pods.iter().cloned().map(Input::Pod).chain([Input::Owner(job)]);
+    let came = engine.step(at, done(&output).into_iter().chain(came).collect());
+    let ran = pods.iter().map(|pod| ran(pod, &came));
+    engine.step(at, done(&came).into_iter().chain(ran).collect());
+    let known = engine.details(&text(TEAM), &text("train")).expect("it is there");
+    assert_eq!((known.view.state, known.failures), (State::Running, 0));
+    engine.recount();
 }
 
 /// What the others were to take is free after a minute; what came stays if it is enough.

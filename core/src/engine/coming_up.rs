@@ -281,15 +281,20 @@ impl Engine {
         let entry = &self.state.workloads[workload];
         let held = entry.assignment.as_ref().map(|held| now.since(held.at).0.max(0));
         let ran = Span(entry.requeue.ran().0.saturating_add(held.unwrap_or(0)));
-        let unready = entry.requeue.unready();
+        let before = entry.requeue.unready();
         let stops = entry.requeue.stopped_for().with(StopKind::of(stop.reason));
-        let note = RequeueNote { at: now, unready, unready_at: None, not_before: None, ran, stops };
+        let note = RequeueNote { at: now, unready: before, ran, stops, ..RequeueNote::default() };
+        let unready = before.saturating_add(1);
+        let waits = |pause: Span| {
+            let (unready_at, not_before) = (Some(now), Some(now.plus(pause)));
+            RequeueNote { unready, unready_at, not_before, ..note }
+        };
         match (stop.reason, self.state.policy.pods_ready) {
             (PodsNotReady { .. } | PodsReadyTimeout { .. }, Some(ready)) => {
-                let unready = note.unready.saturating_add(1);
-                let not_before = Some(now.plus(ready.requeuing.wait(unready)));
-                RequeueNote { unready, unready_at: Some(now), not_before, ..note }
+                waits(ready.requeuing.wait(unready))
             }
+            // None of them could be made: as with all that fails, that is tried again later.
+            (PodsReadyTimeout { have: 0, .. }, None) => waits(self.pause_after(before)),
             // Whoever activates it again wants all of it anew.
             (
                 Deactivated | RequeuingLimitExceeded { .. } | MaximumExecutionTimeExceeded { .. },

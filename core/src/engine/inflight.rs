@@ -303,15 +303,20 @@ impl Engine {
         failure: Text,
         changes: &mut Changes,
     ) {
-        let (first, most) = (self.state.policy.backoff_first, self.state.policy.backoff_max);
+        let until = now.plus(self.pause_after(self.state.workloads[workload].requeue.failures));
         let entry = &mut self.state.workloads[workload];
-        let doubled = first.0.saturating_mul(1_i64 << entry.requeue.failures.min(20));
         entry.requeue.failures += 1;
-        let until = now.plus(Span(doubled.min(most.0)));
         entry.requeue.not_before = Some(until);
         self.delayed.set(workload, Some(until));
         self.set_reason(workload, Reason::Backoff { until, failure });
         changes.dirty.insert(workload);
+    }
+
+    /// How long work waits that fails and had failed so often before.
+    pub(super) fn pause_after(&self, failures: u32) -> Span {
+        let (first, most) = (self.state.policy.backoff_first, self.state.policy.backoff_max);
+        let doubled = first.0.saturating_mul(1_i64 << failures.min(20));
+        Span(doubled.min(most.0))
     }
 }
 

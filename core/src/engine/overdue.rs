@@ -9,8 +9,9 @@
 //! waits for its turn among other effects, nor while pods of the owner's earlier run are still
 //! there, and begins anew with each pod that takes its place, its own or one of who was resumed
 //! before it: whoever makes pods makes twenty a second if nobody configured it, in turn, and a
-//! thousand take a minute. If none came by
-//! then the owner is suspended again and queues; if some came, what the others need is free again.
+//! thousand take a minute. If none came by then the owner is suspended again and queues after a
+//! pause, longer each time, which the owner bears: its next run is another workload. If some came,
+//! what the others need is free again.
 //! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues, but
 //! not while others leave for what it lacks. Of several no more are stopped than it takes: who can
 //! be completed with what those leave who stand behind it goes on. One without an owner is stopped
@@ -257,6 +258,9 @@ impl Engine {
                 self.ask_to_deactivate(now, workload);
             }
         }
+        // Runs before this one failed, too: each pause is longer than the one before.
+        let requeue = &mut self.state.workloads[workload].requeue;
+        requeue.failures = requeue.failures.max(requeue.unready());
         self.unresume(now, workload, "its pods did not appear in time".into(), changes);
     }
 
