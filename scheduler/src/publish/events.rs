@@ -6,7 +6,8 @@
 //! long as the API may refuse it, nothing is.
 //!
 //! They are the first to go: their queue is short, and what does not fit in it is dropped and
-//! counted. The same words about the same object are not repeated within [`AGAIN`].
+//! counted. The same words about the same object are not repeated within [`AGAIN`], but for those
+//! of stops: each is said.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -266,7 +267,13 @@ impl Notes {
             note,
         };
         match view.state {
-            State::Queued | State::Reserved => self.waits(now, details, object, (&about, was)),
+            State::Queued | State::Reserved => {
+                // Where none of its pods came nothing has to leave: it queues at once.
+                if admitted(was) {
+                    self.stops(now, details, object, (&about, shown));
+                }
+                self.waits(now, details, object, (&about, was));
+            }
             // It runs, or is in part, and some of its members find no place.
             State::Binding | State::Running if admitted(was) && view.reason.is_some() => {
                 self.waits(now, details, object, (&about, was));
@@ -282,15 +289,7 @@ impl Notes {
                 self.tell_of_both(now, object, told(false, "Admitted", "Admitting", note));
             }
             State::Evicting if was != Some(State::Evicting) => {
-                if let Some(why) = &view.preempted {
-                    let note = workload::stopped_because(why);
-                    self.stopped(now, object, told(false, "Preempted", "Preempting", note), why);
-                    let taker = why.preemptor.split_once('/').filter(|_| why.for_another());
-                    if let Some(taker) = taker.map(|(of, name)| (of.into(), name.into())) {
-                        let one = told(false, "PreemptedWorkload", "Preempting", took(&name, why));
-                        self.tell_of_workload(now, (&taker, shown(&taker)), one);
-                    }
-                }
+                self.stops(now, details, object, (&about, shown));
             }
             State::Finished if was.is_some() => {
                 let told_before = before
@@ -344,6 +343,30 @@ impl Notes {
         }
     }
 
+    /// It was stopped, if it was: that is said of it, and of whom it was for.
+    fn stops<'a>(
+        &mut self,
+        now: Time,
+        details: &WorkloadDetails,
+        object: (&Name, Option<&ShownWorkload>),
+        (about, shown): (&Object, &impl Fn(&Name) -> Option<&'a ShownWorkload>),
+    ) {
+        let Some(why) = &details.view.preempted else { return };
+        let told = |reason: &str, note| Told {
+            regarding: about.clone(),
+            warning: false,
+            reason: reason.to_owned(),
+            action: "Preempting",
+            note,
+        };
+        self.stopped(now, object, told("Preempted", workload::stopped_because(why)), why);
+        let taker = why.preemptor.split_once('/').filter(|_| why.for_another());
+        if let Some(taker) = taker.map(|(of, name)| (of.into(), name.into())) {
+            let one = told("PreemptedWorkload", took(object.0, why));
+            self.tell_of_workload(now, (&taker, shown(&taker)), one);
+        }
+    }
+
     /// It is stopped: in our words on both if it is for another, and in Kueue's on its Workload.
     fn stopped(
         &mut self,
@@ -354,6 +377,14 @@ impl Notes {
     ) {
         let evicted =
             Told { reason: format!("EvictedDueTo{}", workload::evicted_for(why)), ..stop.clone() };
+        // Another stop is news, be it in the words of the last one.
+        for one in [&stop, &evicted] {
+            let of_it = object.1.and_then(|shown| object_of(object.0, shown));
+            let of_it = of_it.map(|regarding| Told { regarding, ..one.clone() });
+            for said in of_it.iter().chain([one]) {
+                self.said.remove(&digest(said));
+            }
+        }
         match why.for_another() {
             true => {
                 self.tell_of_both(now, object, stop);

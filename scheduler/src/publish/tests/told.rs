@@ -262,6 +262,37 @@ fn who_is_stopped_for_nobody_is_evicted_and_not_preempted() {
     assert!(condition("Preempted").is_none() && status.preemptor.is_none());
 }
 
+/// Nothing of it has to leave, so it queues as soon as it is stopped: each minute, for the same.
+#[test]
+fn each_stop_of_work_whose_pods_never_come_is_said_as_its_condition_says_it() {
+    let (mut plan, mut api) = ready();
+    let mut it = gang(State::Resuming);
+    let waited = Span::minutes(1);
+    let mut why = fixture::preemption();
+    why.reason = PreemptionReason::PodsReadyTimeout { have: 0, need: 3, waited };
+    (why.victim, why.preemptor) = ("ns/g".into(), "ns/g".into());
+    for begun in [0, 70_000, 140_000] {
+        (it.view.state, it.view.preempted, it.view.reason) = (State::Resuming, None, None);
+        plan.workload(at(begun), it.clone());
+        api.work(&mut plan, at(begun));
+        told(&mut plan, at(begun));
+        (it.view.state, it.view.preempted) = (State::Queued, Some(why.clone()));
+        it.view.reason = Some(Reason::not_ready(at(begun + 65_000), 1));
+        for (after, times) in [(60_000, 2), (62_000, 0)] {
+            let now = at(begun + after);
+            plan.workload(now, it.clone());
+            api.work(&mut plan, now);
+            let all = std::iter::from_fn(|| plan.next_event(now));
+            let stops = all.filter(|one| one.reason == "EvictedDueToPodsReadyTimeout");
+            let notes: Vec<String> = stops.map(|one| one.note).collect();
+            let status = api.status("g");
+            let evicted = holds(&status.conditions, "Evicted").expect("it is said");
+            assert!(evicted.message.starts_with("none of its 3 pods came within 1m; "));
+            assert_eq!(notes, vec![evicted.message.clone(); times], "of it and of its owner");
+        }
+    }
+}
+
 /// A gang that lost a member for which there is no room says so, though it is admitted.
 #[test]
 fn a_gang_in_part_says_why_and_that_it_recovers() {
