@@ -152,7 +152,9 @@ fn an_owner_whose_pods_never_come_is_tried_again_later_each_time() {
         assert!(known.state == State::Queued && pauses, "{:?}", known.reason);
         at = until;
         output = engine.step(at, vec![]);
-        assert_eq!(view(&engine, "train").state, State::Resuming);
+        let known = view(&engine, "train");
+        let again = Reason::TriedAgain { stops };
+        assert_eq!((known.state, known.reason), (State::Resuming, Some(again)));
         engine.recount();
     }
     // They come after all, and run: it begins anew.

@@ -14,7 +14,7 @@ use crate::explain::view::{
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{Amounts, QueueingStrategy, Text};
 use crate::model::txn::Txn;
-use crate::model::workload::QueueRef;
+use crate::model::workload::{QueueRef, Workload};
 use crate::money::MicroUsd;
 use crate::plan::{Preemption, State};
 use crate::resources;
@@ -141,7 +141,7 @@ impl Engine {
             let of_some =
                 |why: &&Reason| matches!(why, Reason::Incomplete { .. } | Reason::Extras { .. });
             let of_some = entry.reason.as_ref().filter(of_some).cloned();
-            return self.unprepared(index).or(of_some);
+            return self.unprepared(index).or(of_some).or_else(|| tried_again(entry));
         }
         let shared = || self.waiting.why(index).cloned().map(|why| self.of_itself(index, why));
         if let Some(reason) = self.behind_head(index).or_else(shared) {
@@ -380,4 +380,10 @@ impl Engine {
         let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
         all.map(obstacles::obstacle).collect()
     }
+}
+
+/// What happened before to work that is being resumed, if its pods did not come up then.
+fn tried_again(entry: &Workload) -> Option<Reason> {
+    let stops = entry.requeue.unready();
+    (entry.state == State::Resuming && stops > 0).then_some(Reason::TriedAgain { stops })
 }

@@ -368,6 +368,11 @@ pub enum Reason {
         /// What failed.
         failure: Text,
     },
+    /// It is being started again after its pods did not come up.
+    TriedAgain {
+        /// How often in a row it was stopped for that.
+        stops: u32,
+    },
     /// Was preempted for another and cannot come back by itself (bare pods).
     Preempted {
         /// Preemptor, `namespace/name`.

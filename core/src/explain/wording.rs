@@ -80,6 +80,7 @@ impl Reason {
             Reason::HeldBack { .. } | Reason::Exposes { .. } => "WaitingForQuota",
             Reason::Reserved { .. } => "HeldForReservation",
             Reason::Backoff { .. } => "Backoff",
+            Reason::TriedAgain { .. } => "PodsReadyTimeout",
             Reason::Preempted { .. } => "Preempted",
             Reason::BehindHead { .. } | Reason::Behind { .. } | Reason::RoomTaken => {
                 "PendingEvaluation"
@@ -167,7 +168,7 @@ impl Reason {
             | Reason::WaitingForDevices { .. }
             | Reason::StillHeld { .. }
             | Reason::Preempted { .. } => "victims",
-            Reason::Backoff { .. } => "time",
+            Reason::Backoff { .. } | Reason::TriedAgain { .. } => "time",
             Reason::LostRace { then } | Reason::Together { then, .. } => then.kind(),
         }
     }
@@ -299,6 +300,7 @@ impl fmt::Display for Reason {
                 out.write_str(&together(pod_set, *beside, &then.to_string()))
             }
             Reason::Backoff { until, failure } => waits::write_backoff(out, *until, failure),
+            Reason::TriedAgain { stops } => write!(out, "tried again: {}", waits::unready(*stops)),
             Reason::Preempted { preemptor } => write_preempted(out, preemptor),
             Reason::BehindHead { head, queue } => write_behind_head(out, head, queue),
             Reason::Behind { ahead, queue } => write_behind(out, *ahead, queue),

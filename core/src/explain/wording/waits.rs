@@ -11,12 +11,17 @@ use crate::time::Time;
 impl Reason {
     /// It was stopped so often in a row because its pods did not start, and waits.
     pub fn not_ready(until: Time, stops: u32) -> Reason {
-        let times = match stops {
-            1 => String::new(),
-            stops => format!(", {stops} times in a row"),
-        };
-        Reason::Backoff { until, failure: format!("its pods did not start in time{times}").into() }
+        Reason::Backoff { until, failure: unready(stops).into() }
     }
+}
+
+/// That pods did not come up, so often in a row.
+pub fn unready(stops: u32) -> String {
+    let times = match stops {
+        1 => String::new(),
+        stops => format!(", {stops} times in a row"),
+    };
+    format!("its pods did not start in time{times}")
 }
 
 /// What waits out a failure.
@@ -124,4 +129,17 @@ fn write_exposes(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
         "with one more, {cluster_queue} would borrow {borrowed} (flavor {flavor}), and {head}, \
          which waits in {head_queue}, could reclaim it and the gang with it"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_again_says_what_happened_before() {
+        let said = [1, 3].map(|stops| Reason::TriedAgain { stops }.to_string());
+        let begins = "tried again: its pods did not start in time";
+        assert_eq!(said, [begins.to_owned(), format!("{begins}, 3 times in a row")]);
+        assert_eq!(Reason::TriedAgain { stops: 1 }.code(), "PodsReadyTimeout");
+    }
 }
