@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{GangKey, Input, OwnerFacts, PodFacts, Wishes};
+use capstan_core::model::input::{GangKey, Held, Input, OwnerFacts, PodFacts, Wishes};
 use capstan_core::plan::{Action, StepOutput};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
 use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -174,5 +174,27 @@ fn work_whose_owner_is_deleted_keeps_its_priority_while_it_runs() {
     assert_eq!(priority(&engine, "j"), 50);
     let output = engine.step(after(4), vec![class("high", 1)]);
     assert_eq!((evicted(&output), priority(&engine, "j")), (2, 1));
+    engine.recount();
+}
+
+#[test]
+fn work_whose_group_is_deleted_keeps_its_priority_while_it_runs() {
+    let (four, wishes) = (shape(&[(GPU, 4)]), in_queue(Some("main")));
+    let mut pods = gang("g", 2, Some(2), &four, &wishes);
+    // As its group says.
+    pods.iter_mut().for_each(|pod| pod.priority = 50);
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), class("low", 5)]);
+    facts.extend(pods.iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    engine.step(after(1), vec![Input::Pod(lone("waits", 8, "low"))]);
+    let left = pods.iter().map(|pod| {
+        let mut pod = PodFacts { priority: 0, ..pod.clone() };
+        pod.gang.held = Some(Held::GroupMissing(text("PodGroup g")));
+        bound(&pod, "n")
+    });
+    let output = engine.step(after(2), left.collect());
+    assert_eq!((evicted(&output), priority(&engine, "g")), (0, 50));
     engine.recount();
 }

@@ -51,14 +51,16 @@ impl ClusterState {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let of_pods = range(self.heard(workload));
         let of_pods = of_pods.or_else(|| range(members.filter(|pod| pod.active())));
-        let own = owner.or(of_pods.map(|(highest, _)| highest)).unwrap_or(0);
+        // Who said it is gone, and it runs: it stands where it did.
+        let orphaned = self.is_orphaned(workload);
+        let stood = orphaned.then_some(self.workloads[workload].priority);
+        let own = owner.or(stood).or(of_pods.map(|(highest, _)| highest)).unwrap_or(0);
         let lowest = of_pods.map(|(_, lowest)| lowest);
         let class = self.class_of(workload);
-        let charged = self.is_orphaned(workload);
         let entry = &mut self.workloads[workload];
         let priority = match (&queue, &class) {
             (_, None) => own,
-            (QueueRef::Unqueued, _) if !charged => own,
+            (QueueRef::Unqueued, _) if !orphaned => own,
             (_, Some((_, value))) => *value,
         };
         entry.class = class;
