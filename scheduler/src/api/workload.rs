@@ -156,9 +156,9 @@ pub struct WorkloadStatus {
     /// What it costs since then, while it holds anything of which the price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accruing: Option<Accruing>,
-    /// Flavors by pod set and resource.
+    /// Flavors by pod set and resource; of finished work the last.
     pub flavors: BTreeMap<String, BTreeMap<String, String>>,
-    /// Nodes of its members, at most 256.
+    /// Nodes of its members, at most 256; of finished work the last.
     pub nodes: Vec<String>,
     /// The same for people, in a few words; the first three are named.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -21,7 +21,7 @@ use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
 use super::whose::is_anothers;
-use super::{accrued, diff, podless, queues, stopped, untaken, workload};
+use super::{accrued, diff, finished, podless, queues, stopped, untaken, workload};
 use crate::api::cluster_queue::CohortStatus;
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::workload::Workload;
@@ -322,6 +322,7 @@ fn next_of_workload(
     let before = shown.status.unwrap_or_default();
     let known = stopped::said(before.clone(), details, entry.stopped.as_deref());
     let mut after = workload::status(&known, details, now);
+    finished::keep(&known, &shown.spec, &mut after, details);
     if let Key::Workload(name) = key {
         places::say(&mut after, details, name, around.standings);
     }

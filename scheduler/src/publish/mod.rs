@@ -32,6 +32,7 @@ mod conditions;
 mod diff;
 mod entry;
 mod events;
+mod finished;
 mod follow;
 mod groups;
 mod in_use;

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{Says, api_time, engine_time, holds, set};
 use super::shown::{Compared, ShownWorkload};
-use super::{diff, requeued};
+use super::{diff, finished, requeued};
 use crate::api::GROUP;
 use crate::api::keys;
 use crate::api::workload::{
@@ -157,6 +157,9 @@ pub(super) fn api_version(kind: &str) -> Option<String> {
 /// the work waits.
 pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> WorkloadSpec {
     let view = &details.view;
+    if let Some(shown) = shown.filter(|shown| finished::stands(shown, details)) {
+        return shown.clone();
+    }
     let class = |name: &Option<Text>, group: &str, kind: &str| {
         let name = name.as_ref().filter(|name| is_object_name(name))?.to_string();
         Some(PriorityClassRef { group: group.to_owned(), kind: kind.to_owned(), name })
@@ -190,7 +193,8 @@ pub(super) fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// The status that should be shown, given the one that is.
+/// The status that should be shown, given the one that is; what finished work goes on saying is
+/// said by [`super::finished`].
 pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> WorkloadStatus {
     let view = &details.view;
     let mut status = shown.clone();
@@ -214,7 +218,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
         (_, Some((_, how))) => how,
         _ => String::new(),
     };
-    (status.pods, status.gpus) = pods_and_gpus(shown, details);
+    (status.pods, status.gpus) = (pods(details), view.gpus);
     status.usd_per_hour = view.per_hour.map(|usd| price(usd, view.unpriced)).unwrap_or_default();
     status.waiting_since = waits.then(|| api_time(queued_since(shown, view)));
     let waited_from = shown.waiting_since.as_ref().map(engine_time);
@@ -278,16 +282,10 @@ fn length(seconds: i64) -> String {
     }
 }
 
-/// `running/all` and the GPUs asked; members that are lacking count among all. The engine lets go
-/// of members that have ended: what the work was like is what was shown of it last.
-fn pods_and_gpus(shown: &WorkloadStatus, details: &WorkloadDetails) -> (String, i64) {
-    if details.view.state == State::Finished && details.members == 0 {
-        let all = shown.pods.split_once('/').map_or("0", |(_, all)| all);
-        return (format!("0/{all}"), shown.gpus);
-    }
-    let needed = if details.view.state == State::Finished { 0 } else { details.needed };
-    let all = details.members.max(details.placed).max(needed);
-    (format!("{}/{all}", details.placed), details.view.gpus)
+/// `running/all`; members that are lacking count among all.
+fn pods(details: &WorkloadDetails) -> String {
+    let all = details.members.max(details.placed).max(details.needed);
+    format!("{}/{all}", details.placed)
 }
 
 /// When it began to wait: what the engine knows of it, or, of members that were made anew, when it

@@ -5,6 +5,7 @@ mod anew;
 mod beside;
 mod budgets;
 mod cohorts;
+mod finished;
 mod found;
 mod groups;
 mod in_use;
@@ -540,21 +541,6 @@ fn a_status_of_a_queue_is_read_before_it_is_written() {
     }
     plan.cluster_queues(at(30_000), Vec::new());
     assert_eq!((api.work(&mut plan, at(99_000)), plan.backlog(EVER)), (0, 0));
-}
-
-#[test]
-fn what_has_finished_still_says_how_large_it_was() {
-    let (mut plan, mut api) = ready();
-    let mut runs = gang(State::Running);
-    (runs.placed, runs.view.gpus) = (3, 24);
-    plan.workload(at(0), runs);
-    api.work(&mut plan, at(0));
-    let mut done = gang(State::Finished);
-    (done.members, done.view.gpus) = (0, 0);
-    plan.workload(at(5_000), done);
-    api.work(&mut plan, at(5_000));
-    let status = api.status("g");
-    assert_eq!((status.state.as_str(), status.pods.as_str(), status.gpus), ("Finished", "0/3", 24));
 }
 
 #[test]
