@@ -159,8 +159,9 @@ impl Plan {
     }
 
     /// The API's Workloads, read before anything is written, and when in doubt. What is not among
-    /// them is made again when it is next told of. Those of other schedulers are passed over: where
-    /// work of ours bears the name of one, that shows when it is to be made.
+    /// them is made again when it is next told of; what could not be made while nobody served their
+    /// kind, at once. Those of other schedulers are passed over: where work of ours bears the name
+    /// of one, that shows when it is to be made.
     pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = (Name, ShownWorkload)>) {
         self.listed = true;
         // They name no work that comes later, which lists after this one show.
@@ -185,6 +186,12 @@ impl Plan {
         }
         strays.into_iter().for_each(|key| self.stray(now, key));
         self.entries.retain(|_, e| e.wanted.is_some() || e.shown.is_some() || e.flying);
+        for (key, entry) in &mut self.entries {
+            if matches!(key, Key::Workload(_)) && entry.shown.is_none() && entry.failures > 0 {
+                entry.failures = 0;
+                entry.next_at = entry.next_at.min(entry.written_at.plus(EVERY));
+            }
+        }
         let wanted: Vec<Key> = self
             .entries
             .iter()

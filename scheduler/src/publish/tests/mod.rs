@@ -9,6 +9,7 @@ mod finished;
 mod found;
 mod groups;
 mod in_use;
+mod listed;
 mod money;
 mod observed;
 mod places;
