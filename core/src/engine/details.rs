@@ -1,5 +1,6 @@
 //! What the API shows of workloads, LocalQueues and Cohorts: everything of one by name, all of
-//! them in pages, the quota that each LocalQueue's work holds, and which Cohorts are broken.
+//! them in pages, the quota that each LocalQueue's work holds, and which Cohorts are broken. Of
+//! finished work, of which nothing is kept, what its owner or pods that ended still tell.
 //!
 //! Cost: one workload costs its members; a page costs its workloads and those passed over; the
 //! LocalQueues together cost one look at every workload.
@@ -9,12 +10,17 @@ use std::collections::BTreeMap;
 use super::news::uninteresting;
 use crate::engine::Engine;
 use crate::explain::reason::{Inactive, Reason};
-use crate::explain::view::{CohortView, FIRST_PODS, LocalQueueView, QueueView, WorkloadDetails};
-use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{GangKey, LocalQueueFacts, PodPhase, StopPolicy, Text};
-use crate::model::workload::Workload;
+use crate::explain::view::{
+    CohortView, FIRST_PODS, LocalQueueView, PodSetView, QueueView, WorkloadDetails, WorkloadView,
+};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{
+    Amounts, BindingNote, GangKey, LocalQueueFacts, PodPhase, StopPolicy, Text,
+};
+use crate::model::pod::Pod;
+use crate::model::workload::{QueueRef, Workload};
 use crate::money::MicroUsd;
-use crate::plan::PodRef;
+use crate::plan::{PodRef, State};
 use crate::quota::build::all_rules;
 use crate::resources;
 
@@ -63,7 +69,7 @@ impl Engine {
         let state = &self.state;
         let entry = &state.workloads[index];
         let members = || entry.members.iter().map(|pod| &state.pods[*pod]);
-        let waits = |pod: &&crate::model::pod::Pod| pod.needs_place() && pod.ours && !pod.kept();
+        let waits = |pod: &&Pod| pod.needs_place() && pod.ours && !pod.kept();
         // Who is too many waits for nothing while the others do.
         let (there, _) = state.there(index);
         let told = !entry.pending() || there == 0;
@@ -82,8 +88,12 @@ impl Engine {
         let named = |victim: &WorkloadIdx| Some(state.workloads.get(*victim)?.full_name.clone());
         let owner = self.owner_ref(index);
         let most = if owner.is_some() { 1 } else { FIRST_PODS };
+        let mut view = self.workload_view(index);
+        if view.state == State::Finished && view.pod_sets.is_empty() {
+            self.say_what_ended(index, &mut view);
+        }
         WorkloadDetails {
-            view: self.workload_view(index),
+            view,
             source: entry.source,
             group: match &entry.id.key {
                 GangKey::Group(_, name) => Some(name.clone()),
@@ -95,6 +105,7 @@ impl Engine {
             priority_class: entry.wishes.priority_class.clone(),
             pod_class: entry.wishes.pod_class.clone(),
             members: there,
+            ended: state.ended_so_far(index),
             needed: entry.min_member,
             placed: state.placed(index).count() as u32,
             running: members().filter(|pod| pod.phase.runs()).count() as u32,
@@ -111,6 +122,61 @@ impl Engine {
             failures: entry.requeue.failures.max(entry.requeue.unready()),
             retry_at: entry.requeue.not_before,
         }
+    }
+
+    /// Says of finished work of which nobody goes on what it was like, as far as its owner says so
+    /// still, or members that ended: for who did not see it run.
+    fn say_what_ended(&self, index: WorkloadIdx, view: &mut WorkloadView) {
+        let (state, entry) = (&self.state, &self.state.workloads[index]);
+        let least = match state.owner_of(index) {
+            Some(owner) => {
+                // Of several sets it is not known whose members ended.
+                let [set] = &owner.pod_sets[..] else { return };
+                // It makes those no more, where it says how many it makes.
+                let ended = owner.left.map_or(0, |_| state.ended_so_far(index));
+                let count = set.count.saturating_add(ended);
+                let note = owner.admitted.as_ref().filter(|_| !owner.suspended);
+                view.pod_sets.push(set_of((set.name.clone(), count), &set.shape.requests, note));
+                owner.min_stated.then(|| owner.min_member.saturating_add(ended))
+            }
+            None => {
+                let ended = state.ended_last(index);
+                view.pod_sets = self.sets_that_ended(&ended);
+                if entry.class.is_none() || matches!(entry.queue, QueueRef::Unqueued) {
+                    let highest = ended.iter().map(|pod| pod.priority).max();
+                    view.priority = highest.unwrap_or(view.priority);
+                }
+                ended.iter().filter_map(|pod| pod.gang.min_member).max()
+            }
+        };
+        view.pod_sets.retain(|set| set.count > 0);
+        let all = view.pod_sets.iter().map(|set| set.count).fold(0, u32::saturating_add);
+        view.min_member = least.map_or(all, |least| least.min(all)).max(1);
+        let known = &state.room.resources;
+        let gpus = |set: &PodSetView| {
+            let names = known.gpus().iter().map(|gpu| known.name(*gpu));
+            let each = resources::total(names.filter_map(|name| set.requests.get(name).copied()));
+            each.saturating_mul(set.count.into())
+        };
+        view.gpus = resources::total(view.pod_sets.iter().map(gpus));
+    }
+
+    /// Pod sets of such members, named as those of who goes on are.
+    fn sets_that_ended(&self, ended: &[&Pod]) -> Vec<PodSetView> {
+        let mut sets: Vec<(ShapeIdx, PodSetView)> = Vec::new();
+        for pod in ended {
+            if let Some((_, set)) = sets.iter_mut().find(|(shape, _)| *shape == pod.shape) {
+                set.count += 1;
+                continue;
+            }
+            let requests = &self.state.room.shape(pod.shape).facts.requests;
+            let name = Text::from(format!("set-{}", sets.len()));
+            sets.push((pod.shape, set_of((name, 1), requests, pod.note.as_deref())));
+        }
+        if let [(_, only)] = &mut sets[..] {
+            only.name = "main".into();
+        }
+        sets.into_iter().map(|(_, set)| set).collect()
     }
 
     /// The first members of a workload, so many at most; those that are being deleted only where
@@ -250,4 +316,14 @@ impl Engine {
             view.per_hour = Some(view.per_hour.unwrap_or(MicroUsd(0)).plus(price));
         }
     }
+}
+
+/// A pod set of so many of whom nobody goes on, with what was written on one of them, or its owner.
+fn set_of(
+    (name, count): (Text, u32),
+    requests: &Amounts,
+    note: Option<&BindingNote>,
+) -> PodSetView {
+    let flavors = note.map(|note| BTreeMap::clone(&note.flavors)).unwrap_or_default();
+    PodSetView { name, count, placed: 0, requests: requests.clone(), flavors }
 }

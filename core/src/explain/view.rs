@@ -71,7 +71,7 @@ pub const FIRST_PODS: usize = 16;
 /// All of a workload that its object in the API shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadDetails {
-    /// What tables show of it.
+    /// What tables show of it; of finished work what it was like as well, as far as that is told.
     pub view: WorkloadView,
     /// Where membership was found.
     pub source: GangSource,
@@ -90,6 +90,8 @@ pub struct WorkloadDetails {
     pub pod_class: Option<Text>,
     /// Members that count: not ended.
     pub members: u32,
+    /// Members of this run that ended and are followed by nobody.
+    pub ended: u32,
     /// Members that must run together, whether or not they exist.
     pub needed: u32,
     /// Members that have a node.
@@ -310,8 +312,7 @@ pub struct NodeView {
     pub capacity_type: CapacityType,
     /// Its price.
     pub price: Option<Price>,
-    /// What the shares of all its pods cost an hour, as far as known, those of other schedulers
-    /// too.
+    /// What the shares of all its pods cost an hour, as far as known; of other schedulers' too.
     pub used_per_hour: MicroUsd,
 }
 
@@ -481,8 +482,7 @@ pub enum Limit {
 pub struct Remedy {
     /// What to do.
     pub change: Change,
-    /// Members that it starts with, where those are not all that wait: others follow if there is
-    /// room for them.
+    /// Members that it starts with, where those are not all that wait: others follow if they fit.
     pub first: Option<u32>,
     /// Hourly price of the members that it starts with, where known.
     pub per_hour: Option<MicroUsd>,

@@ -293,6 +293,31 @@ impl ClusterState {
             .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
     }
 
+    /// How many members of this run ended and are followed by nobody, as far as that is known. Who
+    /// failed counts where no owner makes others, as far as it is still shown.
+    pub(crate) fn ended_so_far(&self, workload: WorkloadIdx) -> u32 {
+        if let Some(owner) = self.owner_of(workload) {
+            return self.ended_of(workload, owner).0.saturating_sub(owner.replaces);
+        }
+        let members = self.workloads[workload].members.iter();
+        let failed = members.filter(|pod| self.pods[**pod].phase == PodPhase::Failed).count();
+        self.done(workload).saturating_add(failed as u32)
+    }
+
+    /// Members of finished work, the first made first: who ended well in its last run, or all that
+    /// ended where it failed.
+    pub(crate) fn ended_last(&self, workload: WorkloadIdx) -> Vec<&Pod> {
+        let mut ended = match self.failed(workload) {
+            false => self.ended_well(workload),
+            true => {
+                let members = self.workloads[workload].members.iter();
+                members.map(|pod| &self.pods[*pod]).filter(|pod| pod.phase.terminal()).collect()
+            }
+        };
+        ended.sort_by(|a, b| a.made(b));
+        ended
+    }
+
     /// Whether a member ended badly, as far as it is still shown, or none goes on, and fewer ended
     /// well all the same than the group says that it has, or must run together. A name that no
     /// object stands behind may be used again: who ended well in another run makes up for nobody.

@@ -8,17 +8,29 @@
 //! that stands in the object: who leads next keeps it as well, and nothing of it is kept here.
 //! What is no longer so is not kept: nothing of it runs, and it costs nothing. Work that waited
 //! again when it ended, or never began, said by then that it has neither flavors nor nodes.
+//!
+//! Members mostly end one after the other: the spec goes on naming those that ended while others
+//! run, and the status tells of these. Of work that was over before anybody wrote of it, its owner
+//! or pods that are there still tell how many there were, what they asked, and the flavors.
 
 use capstan_core::explain::view::WorkloadDetails;
 use capstan_core::plan::State;
 
-use crate::api::workload::{WorkloadSpec, WorkloadStatus};
+use crate::api::workload::{PodSet, WorkloadSpec, WorkloadStatus};
 
 /// Whether the spec stands as it is shown: of those that it is of nobody is left, or some leave.
 pub(super) fn stands(shown: &WorkloadSpec, details: &WorkloadDetails) -> bool {
     let said = members(shown);
     let over = details.view.state == State::Finished && said > 0;
     over && (details.members == 0 || told(details) <= said)
+}
+
+/// Pod sets that stand as they are shown: all that they lack is members that ended.
+pub(super) fn sets(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> Option<Vec<PodSet>> {
+    let shown = shown.filter(|_| matches!(details.view.state, State::Binding | State::Running))?;
+    let (said, told) = (members(shown), told(details));
+    let lacks = told < said && said <= told.saturating_add(details.ended.into());
+    lacks.then(|| shown.pod_sets.clone())
 }
 
 /// Has the status that should be shown go on saying what the one before did of such work, whose

@@ -185,7 +185,7 @@ pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> Workload
         priority: view.priority,
         priority_class_ref: class.or_else(|| before.and_then(|s| s.priority_class_ref.clone())),
         active: shown.is_none_or(|shown| shown.active),
-        pod_sets: sets.collect(),
+        pod_sets: finished::sets(shown, details).unwrap_or_else(|| sets.collect()),
     }
 }
 

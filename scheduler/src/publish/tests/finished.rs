@@ -107,6 +107,60 @@ fn members_that_leave_after_the_end_take_nothing_with_them() {
     assert_eq!(api.status("g").pods, "0/2");
 }
 
+/// The same where its owner, or pods of it that are there, still tell how many it had.
+fn over_and_told() -> WorkloadDetails {
+    let (mut told, ran) = (over(), runs().view);
+    (told.view.pod_sets, told.view.gpus, told.ended) = (ran.pod_sets, ran.gpus, 2);
+    told.view.pod_sets[0].flavors.clear();
+    told
+}
+
+#[test]
+fn members_that_end_one_after_the_other_are_named_by_the_spec_to_the_end() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), runs());
+    api.work(&mut plan, at(0));
+    let mut fewer = runs();
+    (fewer.members, fewer.needed, fewer.placed, fewer.ended) = (1, 1, 1, 1);
+    (fewer.view.pod_sets[0].count, fewer.view.gpus) = (1, 4);
+    fewer.view.pods = places(&["n2"]);
+    plan.workload(at(5_000), fewer);
+    assert_eq!(api.work(&mut plan, at(5_000)), 1);
+    let status = api.status("g");
+    assert_eq!((&*status.pods, status.gpus, &*status.nodes_summary), ("1/1", 4, "n2"));
+    assert_eq!(api.workload("g").spec.pod_sets[0].count, 2);
+    plan.workload(at(10_000), over_and_told());
+    assert_eq!(api.work(&mut plan, at(10_000)), 1);
+    let status = api.status("g");
+    assert_eq!((&*status.pods, status.gpus, &*status.nodes_summary), ("0/2", 8, "n2"));
+    assert_eq!(status.flavors["main"]["nvidia.com/gpu"], "a100");
+    assert_eq!(api.workload("g").spec.pod_sets[0].count, 2);
+}
+
+#[test]
+fn members_that_were_deleted_are_no_part_of_it_any_more() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), runs());
+    api.work(&mut plan, at(0));
+    let mut fewer = runs();
+    (fewer.members, fewer.needed, fewer.placed) = (1, 1, 1);
+    (fewer.view.pod_sets[0].count, fewer.view.gpus) = (1, 4);
+    plan.workload(at(5_000), fewer);
+    api.work(&mut plan, at(5_000));
+    assert_eq!(api.workload("g").spec.pod_sets[0].count, 1);
+}
+
+#[test]
+fn work_of_which_nothing_was_said_before_its_end_says_how_large_it_was() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), over_and_told());
+    assert_eq!(api.work(&mut plan, at(0)), 2);
+    let status = api.status("g");
+    assert_eq!((&*status.state, &*status.pods, status.gpus), ("Finished", "0/2", 8));
+    assert_eq!(api.workload("g").spec.pod_sets[0].count, 2);
+    assert_eq!((api.work(&mut plan, at(9_000)), plan.backlog(EVER)), (0, 0));
+}
+
 #[test]
 fn work_that_waited_when_it_ended_ran_nowhere() {
     let (mut plan, mut api) = ready();

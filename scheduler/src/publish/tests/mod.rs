@@ -77,6 +77,7 @@ fn gang(state: State) -> WorkloadDetails {
         priority_class: None,
         pod_class: None,
         members: 3,
+        ended: 0,
         needed: 3,
         placed: 0,
         running: 0,
