@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{GangKey, Held, Input, OwnerFacts, PodFacts, Wishes};
+use capstan_core::model::input::{
+    GangKey, GangRef, Held, Input, OwnerEnd, OwnerFacts, PodFacts, Wishes,
+};
 use capstan_core::plan::{Action, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
@@ -144,36 +146,68 @@ fn the_next_run_of_an_owner_is_the_same_work() {
     engine.recount();
 }
 
-/// What its owner said is gone with it: whom it ran before may not stop its pods for that.
+/// What its owner said is gone with it: whom it ran before may not stop its pods for that. Pods
+/// name an owner that is gone, and are deleted; or they are to stay, and name none any more before
+/// it is gone.
 #[test]
 fn work_whose_owner_is_deleted_keeps_its_priority_while_it_runs() {
-    let (two, high) = (shape(&[(GPU, 4)]), wishes("high"));
-    let job = OwnerFacts { suspended: false, incarnation: 1, ..job("j", 2, &two, &high) };
+    for stays in [false, true] {
+        let (four, high) = (shape(&[(GPU, 4)]), wishes("high"));
+        let job = OwnerFacts { suspended: false, incarnation: 1, ..job("j", 2, &four, &high) };
+        let pods = pods_of(&job);
+        let mut engine = Engine::new();
+        let mut facts = one_queue(8);
+        facts.extend([gpu_node("n", 8), class("high", 100), class("low", 5)]);
+        facts.push(Input::Owner(job.clone()));
+        facts.extend(pods.iter().map(|pod| bound(pod, "n")));
+        engine.step(NOW, facts);
+        engine.step(after(1), vec![Input::Pod(lone("waits", 4, "low"))]);
+        assert_eq!((priority(&engine, "j"), priority(&engine, "waits")), (100, 5));
+        let orphan = |pod: &PodFacts| {
+            let mut pod = pod.clone();
+            (pod.gang.unknown_owner, pod.gang.min_member) = (Some(text("Job j")), None);
+            // Which run it was nobody knows any more.
+            pod.gang.key = GangKey::Owner(job.uid.clone(), 0);
+            if stays {
+                pod.gang = GangRef::of_one(&pod.uid, &pod.name);
+            }
+            pod.wishes = in_queue(None);
+            bound(&pod, "n")
+        };
+        if stays {
+            let deleted = OwnerFacts { finished: Some(OwnerEnd::Deleted), ..job.clone() };
+            let output = engine.step(after(2), vec![Input::Owner(deleted)]);
+            assert_eq!(evicted(&output), 0);
+            let output = engine.step(after(3), pods.iter().map(orphan).collect());
+            assert_eq!((evicted(&output), priority(&engine, "j")), (0, 100));
+        }
+        let gone = [Input::OwnerGone(job.uid.clone())].into_iter();
+        let output = engine.step(after(4), gone.chain(pods.iter().map(orphan)).collect());
+        assert_eq!((evicted(&output), priority(&engine, "j")), (0, 100), "they stay: {stays}");
+        // The class itself still counts.
+        engine.step(after(5), vec![class("high", 50)]);
+        assert_eq!(priority(&engine, "j"), 50);
+        let output = engine.step(after(6), vec![class("high", 1)]);
+        assert!(evicted(&output) > 0 && priority(&engine, "j") == 1);
+        engine.recount();
+    }
+}
+
+/// It names no owner any more while that goes on: whoever took it off wants it apart.
+#[test]
+fn a_pod_that_is_taken_off_its_owner_is_work_of_its_own() {
+    let (four, high) = (shape(&[(GPU, 4)]), wishes("high"));
+    let job = OwnerFacts { suspended: false, ..job("j", 2, &four, &high) };
     let pods = pods_of(&job);
     let mut engine = Engine::new();
     let mut facts = one_queue(8);
-    facts.extend([gpu_node("n", 8), class("high", 100), class("low", 5)]);
-    facts.push(Input::Owner(job.clone()));
+    facts.extend([gpu_node("n", 8), class("high", 100), Input::Owner(job.clone())]);
     facts.extend(pods.iter().map(|pod| bound(pod, "n")));
     engine.step(NOW, facts);
-    engine.step(after(1), vec![Input::Pod(lone("waits", 8, "low"))]);
-    assert_eq!((priority(&engine, "j"), priority(&engine, "waits")), (100, 5));
-    let orphans = pods.iter().map(|pod| {
-        let mut pod = pod.clone();
-        (pod.gang.unknown_owner, pod.gang.min_member) = (Some(text("Job j")), None);
-        // Which run it was nobody knows any more.
-        pod.gang.key = GangKey::Owner(job.uid.clone(), 0);
-        pod.wishes = in_queue(None);
-        bound(&pod, "n")
-    });
-    let gone = [Input::OwnerGone(job.uid.clone())].into_iter().chain(orphans).collect();
-    let output = engine.step(after(2), gone);
-    assert_eq!((evicted(&output), priority(&engine, "j")), (0, 100));
-    // The class itself still counts.
-    engine.step(after(3), vec![class("high", 50)]);
-    assert_eq!(priority(&engine, "j"), 50);
-    let output = engine.step(after(4), vec![class("high", 1)]);
-    assert_eq!((evicted(&output), priority(&engine, "j")), (2, 1));
+    let mut apart = pods[0].clone();
+    apart.gang = GangRef::of_one(&apart.uid, &apart.name);
+    engine.step(after(1), vec![bound(&apart, "n")]);
+    assert_eq!(engine.workloads().len(), 2);
     engine.recount();
 }
 

@@ -445,3 +445,27 @@ fn a_job_that_is_one_too_many_in_its_namespace_waits_until_others_are_gone() {
     assert_eq!(used(&engine), 2);
     engine.recount();
 }
+
+/// It is told as such, and has its time from then.
+#[test]
+fn what_an_engine_before_resumed_was_admitted_then() {
+    let (_, first) = begun();
+    let mut engine = Engine::new();
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(resumed(&first))]);
+    assert_eq!(
+        engine.step(after(30), facts).effects.iter().filter(|it| resumes(&it.action)).count(),
+        0
+    );
+    let known = view(&engine, "train");
+    assert_eq!((known.state, known.admitted_at), (State::Resuming, Some(NOW)));
+    assert!(known.found_running && !begun().0.workloads()[0].found_running);
+    engine.recount();
+    // Stopped once its minute is over, and begun again, it is admitted anew.
+    let stops = engine.step(after(60), vec![]);
+    let note = stops.effects.iter().find_map(|effect| match &effect.action {
+        Action::SuspendOwner { requeue, .. } => Some(requeue.ran),
+        _ => None,
+    });
+    assert_eq!(note, Some(Span::seconds(60)));
+}

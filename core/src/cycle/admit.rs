@@ -34,12 +34,13 @@ impl Engine {
         self.note_admission(now, workload);
         self.report_outcome(workload, Outcome::Admitted);
         self.clear_reason(workload);
+        let before = self.admitted_before(workload).is_some();
         let entry = &mut self.state.workloads[workload];
         // It has left: an owner that somebody else suspended begins the same run anew.
         (entry.evicting, entry.stop_asked) = (None, false);
         // How often it failed is forgotten once it runs.
         (entry.requeue.scan, entry.requeue.not_before) = (None, None);
-        entry.found_running = false;
+        entry.found_running = before;
         // Its other pods are there, and its owner runs, where places are for pods that come late.
         let late = entry.late;
         let kept = entry.members.iter().any(|pod| self.state.pods[*pod].kept());

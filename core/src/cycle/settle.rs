@@ -147,7 +147,8 @@ impl Engine {
         let sets = chosen
             .map(|(set, flavors)| self.state.set_assignment_of(set.shape, flavors.clone()))
             .collect();
-        Arc::new(Assignment { queue: entry.queue, sets, at: now })
+        let at = self.admitted_before(entry.workload).unwrap_or(now);
+        Arc::new(Assignment { queue: entry.queue, sets, at })
     }
 
     /// Places all members with an assignment, beside what is left alone. Kept, or only tried; where

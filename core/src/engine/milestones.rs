@@ -55,6 +55,13 @@ impl Engine {
         self.state.workloads[workload].run = run;
     }
 
+    /// When an engine before this one admitted what gets its places anew.
+    pub(crate) fn admitted_before(&self, workload: WorkloadIdx) -> Option<Time> {
+        let comes = self.resumed_before.contains(&workload);
+        let owner = self.state.owner_of(workload).filter(|_| comes)?;
+        owner.admitted.as_ref()?.admitted_at.filter(|at| *at <= self.state.now)
+    }
+
     /// A workload is stopped.
     pub(super) fn note_stop(&mut self, now: Time, workload: WorkloadIdx, stop: &Preemption) {
         let told = self.stop_to_tell(workload, stop);

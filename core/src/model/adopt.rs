@@ -15,7 +15,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{Held, Text};
+use crate::model::input::{GangKey, Held, Text};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, QueueRef, SetAssignment};
 use crate::quota::build::Group;
@@ -128,14 +128,18 @@ impl ClusterState {
         Some(self.quota.intern_queue(&name))
     }
 
-    /// Whether the owner of what runs, or its group, was deleted: it says no more in which queue the
-    /// work is, nor with which priority.
+    /// Whether the owner of what runs, or its group, was deleted: it says no more in which queue
+    /// the work is, nor with which priority.
     pub(super) fn is_orphaned(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        let of_owner = matches!(entry.id.key, GangKey::Owner(..));
         let orphaned = |pod: PodIdx| {
             let gang = &self.pods[pod].gang;
-            gang.unknown_owner.is_some() || matches!(gang.held, Some(Held::GroupMissing(_)))
+            gang.unknown_owner.is_some()
+                || matches!(gang.held, Some(Held::GroupMissing(_)))
+                || (of_owner && matches!(gang.key, GangKey::Pod(_)))
         };
-        let assignment = self.workloads[workload].assignment.as_ref();
+        let assignment = entry.assignment.as_ref();
         let held = assignment.is_some_and(|held| held.queue.is_some());
         held && self.placed(workload).any(orphaned)
     }

@@ -11,7 +11,7 @@ use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    ClaimKey, GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape,
+    ClaimKey, GangKey, GangRef, Input, LocalQueueUsage, OwnerEnd, OwnerFacts, PodFacts, PodShape,
     ResourceClaimKey, Text,
 };
 use crate::model::pod::{Binding, Pod, Rare, Takeover};
@@ -285,14 +285,23 @@ impl ClusterState {
     }
 
     /// The workload that a pod was in, if it still is: it need not be looked up. Of a pod of an
-    /// owner that was deleted it is the run that it was in, which the pod itself knows no more.
+    /// owner that was deleted it is the run that it was in, which the pod itself knows no more, be
+    /// it that it names no owner any more: one that is deleted without its pods is taken off those.
     fn still_in(&self, known: Option<PodIdx>, facts: &PodFacts) -> Option<WorkloadIdx> {
-        let was_in = self.pods[known?].workload?;
+        let (known, was_in) = (known?, self.pods[known?].workload?);
         let id = &self.workloads[was_in].id;
         // Without its owners it may seem to be of a nearer one, or of none at all.
         let orphaned = facts.gang.unknown_owner.is_some() && matches!(id.key, GangKey::Owner(..));
         let same = || id.namespace == facts.namespace && id.key == facts.gang.key;
-        (orphaned || same()).then_some(was_in)
+        let left_alone = || match (&id.key, &facts.gang.key) {
+            (GangKey::Owner(owner, _), GangKey::Pod(_)) => {
+                let owner = self.owners.get(owner).map(|owner| &owner.finished);
+                let deleted = owner.is_none_or(|end| *end == Some(OwnerEnd::Deleted));
+                deleted && self.pods[known].place.is_some() && facts.node.is_some()
+            }
+            _ => false,
+        };
+        (orphaned || same() || left_alone()).then_some(was_in)
     }
 
     /// A pod's gang as fed: one copy for all members that say the same.
