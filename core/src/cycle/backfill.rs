@@ -359,7 +359,7 @@ impl Engine {
         let heights = charges.filter_map(|(fr, _)| Some(quota.tree.borrow_height(node?, *fr, 0).0));
         let borrowing = heights.max().unwrap_or(0);
         // What it runs with counts already.
-        Starter { queue, workload: gang, borrowing, asks: Default::default() }
+        Starter { queue, workload: gang, borrowing, asks: Default::default(), beside: false }
     }
 
     /// Reservations of others that an entry could delay: it does not go before them, and may still

@@ -12,8 +12,8 @@
 //! are comes first, and then whom the order would take last.
 //!
 //! Cost: at most [`TRIES_MAX`] attempts, where nothing else does; where it is not quota that is
-//! short they take [`TAKEN_MAX`] candidates in all, and end once searches have spent what they may.
-//! Nothing survives a search.
+//! short at most [`FOR_ROOM_MAX`], which take [`TAKEN_MAX`] candidates in all, and end once searches
+//! have spent what they may. Nothing survives a search.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +31,9 @@ use crate::rules::neighbours::keys::KeyIdx;
 
 /// Sets of those who stay that are tried, at most.
 const TRIES_MAX: usize = 16;
+
+/// The same where it is not quota that is short.
+const FOR_ROOM_MAX: usize = 64;
 
 /// Candidates that are taken in all attempts but the first, at most, if there is quota.
 const TAKEN_MAX: usize = 4_096;
@@ -65,15 +68,14 @@ impl Search<'_> {
             return Err(None);
         }
         let each = list.iter().filter(|candidate| candidate.room).count().max(1);
-        let most = if for_room { (TAKEN_MAX / each).clamp(1, TRIES_MAX) } else { TRIES_MAX };
+        let most = if for_room { (TAKEN_MAX / each).clamp(1, FOR_ROOM_MAX) } else { TRIES_MAX };
         let last_first = list.iter().rev().map(|candidate| candidate.workload);
         let wanted: Vec<WorkloadIdx> = last_first.filter(|it| near.contains(it)).collect();
-        let sets = self.sets_near(txn, &wanted);
-        let bound = SearchBound::Victims(most as u32);
-        let cut = (sets.len() > most).then_some(bound);
-        for stay in sets.into_iter().take(most) {
+        let sets = self.sets_near(txn, &wanted, most);
+        let cut = (sets.len() > most).then_some(SearchBound::Victims(most as u32));
+        for (stay, tried) in sets.into_iter().zip(0..).take(most) {
             if for_room && budget::is_spent(txn) {
-                return Err(Some(bound));
+                return Err(Some(SearchBound::Victims(tried)));
             }
             let sparing = Removed::sparing(stay);
             if let Ok(found) = self.take_in_order(txn, list, attempt, sparing) {
@@ -85,7 +87,12 @@ impl Search<'_> {
 
     /// Sets of those who are wanted near (the most important first), in the order in which they are
     /// tried: one more than may be, if there are more.
-    fn sets_near(&self, txn: &mut Txn<'_>, wanted: &[WorkloadIdx]) -> Vec<BTreeSet<WorkloadIdx>> {
+    fn sets_near(
+        &self,
+        txn: &mut Txn<'_>,
+        wanted: &[WorkloadIdx],
+        most: usize,
+    ) -> Vec<BTreeSet<WorkloadIdx>> {
         self.need.asks.iter().for_each(|(class, _)| txn.fresh(*class));
         let around = self.domains_near(txn.state(), wanted);
         let mut sets: Vec<BTreeSet<WorkloadIdx>> = Vec::new();
@@ -101,7 +108,7 @@ impl Search<'_> {
             wanted.iter().copied().filter(|it| set.contains(it)).collect()
         };
         let each = sets.iter().flat_map(by_set).chain(wanted.iter().copied());
-        let each = each.filter(|it| known.insert(*it)).take(TRIES_MAX + 1);
+        let each = each.filter(|it| known.insert(*it)).take(most + 1);
         let each: Vec<WorkloadIdx> = each.collect();
         for one in each {
             let alone = BTreeSet::from([one]);

@@ -157,7 +157,9 @@ impl Engine {
         }
         let facts = queue.and_then(|queue| self.state.quota.queue(queue).facts.as_ref());
         let strict = facts.is_some_and(|it| it.strategy == QueueingStrategy::StrictFifo);
+        let kept = self.kept_by_owners(queue);
         let held = self.state.let_go();
+        kept.into_iter().for_each(|kept| self.state.hold(kept));
         let now = self.state.now;
         let slots = self.slots_near_any(line);
         let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
@@ -176,8 +178,7 @@ impl Engine {
                 let budget_of = period.map(|queue| self.state.quota.queue(queue).name.clone());
                 self.told(&cursor, workload, start, (budget_of, ahead, !strict))
             };
-            let told = start.filter(|_| !self.waits_for_a_strict_head(workload)).map(told);
-            found.push(told);
+            found.push(start.map(told));
             if start.is_none() && strict {
                 break;
             }
@@ -189,6 +190,7 @@ impl Engine {
             ahead += u32::from(start.is_some());
         }
         drop(Txn::take_up(&mut self.state, aside));
+        self.state.let_go();
         held.into_iter().for_each(|held| self.state.hold(held));
         found.resize(line.len(), None);
         if cfg!(debug_assertions) && self.state.small() {
@@ -298,7 +300,7 @@ impl Engine {
         }
         // It has started in this play: what it asks counts.
         let (borrowing, asks) = (started.borrowing, Default::default());
-        let who = Starter { queue, workload, borrowing, asks };
+        let who = Starter { queue, workload, borrowing, asks, beside: false };
         let in_time;
         (aside, in_time) = self.delays_nobody(aside, &later, &who, time);
         if !in_time {

@@ -7,25 +7,21 @@
 //! Wanted: nothing is kept for such a start; it is as if there were no reservations.
 //!
 //! Phases: of a strict queue only the head has a start reserved, and loses it to whoever comes to
-//! stand before it. When a start is found, or looked at again in the turn of its head, it is played
-//! beside what heads of strict queues that were settled before keep back in this round; what others
-//! keep back is nothing that lasts, as they are parked. A start that is due and kept back is given
-//! up, and none is forecast. Whoever may have it again is looked at when what it lacks comes free,
-//! as always.
+//! stand before it. When a start is searched, or looked at again in the turn of its head, it is
+//! played beside what heads of strict queues that were settled before keep back in this round; what
+//! others keep back is nothing that lasts, as they are parked. A start that does not come because
+//! of that is put off to the first that does; where there is none it is given up, and none is
+//! forecast. Whoever may have one again is looked at when what it lacks comes free, as always.
 //!
-//! Restart: nothing is kept. Cost: one play more for each start that is found or looked at while
-//! somebody keeps something back.
+//! Restart: nothing is kept. Cost: a play or two more for each start that is looked at while the
+//! head of a strict queue keeps something back.
 
 use super::{Slot, Starter};
-use crate::cycle::Entry;
 use crate::engine::Engine;
-use crate::explain::obstacles::told;
-use crate::explain::reason::Reason;
-use crate::model::ids::WorkloadIdx;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::state::Held;
 use crate::model::workload::QueueRef;
 use crate::plan::State;
-use crate::time::Time;
 
 impl Engine {
     /// Whether a workload still waits in the queue in which its start was reserved, and may begin
@@ -48,53 +44,53 @@ impl Engine {
         !self.strict(slot.queue) || first()
     }
 
-    /// Whether a start that was found for somebody whose turn it is does not come, because of what
-    /// heads of strict queues that were settled before keep back.
-    pub(super) fn is_kept_out(
-        &mut self,
-        who: &Starter,
-        start: Time,
-        instead: Option<WorkloadIdx>,
-    ) -> bool {
+    /// A head whose turn it is finds its quota kept back, maybe by heads of strict queues: where its
+    /// start does not come because of that it is put off to one that does, or else given up.
+    pub(crate) fn put_off_kept_out(&mut self, workload: WorkloadIdx) {
+        let Some(slot) = self.reservations.slot_of(workload) else { return };
         if self.kept_by_strict_heads().is_empty() {
-            return false;
-        }
-        let &Starter { queue, workload, .. } = who;
-        let (mut slots, _) = self.slots_before(who, instead);
-        let ends = self.believed_for(&slots, Some(workload));
-        self.put_in(&mut slots, Slot { workload, queue, start, borrowing: u32::MAX });
-        self.counts.forecasts += 1;
-        self.play_beside(&ends, &slots, Some(workload)).is_err() && self.play(&ends, &slots).is_ok()
-    }
-
-    /// A head finds its quota kept back by heads that were settled before it: if that lasts, its
-    /// start is given up.
-    pub(crate) fn give_up_kept_out(&mut self, entry: &Entry) {
-        let Some(queue) = entry.queue else { return };
-        if self.reservations.of(entry.workload).is_none() {
             return;
         }
-        let lasting = self.kept_by_strict_heads();
-        let all = self.state.let_go();
-        lasting.into_iter().for_each(|held| self.state.hold(held));
-        let quota = &self.state.quota;
-        let node = quota.queue(queue).node.expect("only existing queues have heads");
-        let mut usage = entry.choice.usage.iter();
-        let kept_out = usage.any(|(fr, asked)| *asked > quota.tree.available(node, *fr));
-        self.state.let_go();
-        all.into_iter().for_each(|held| self.state.hold(held));
-        if kept_out {
-            self.reservations.give_up(entry.workload);
-            self.mark(entry.workload);
+        let start = slot.start.max(self.state.now);
+        let freely = self.starter_at(&slot);
+        let (others, _) = self.slots_before(&freely, None);
+        let ends = self.believed_for(&others, Some(workload));
+        let who = Starter { beside: true, ..freely.clone() };
+        let comes = self.fits_at(&ends, &others, &who, start).is_some();
+        if comes || self.fits_at(&ends, &others, &freely, start).is_none() {
+            return;
+        }
+        let times = self.times(&ends, &others, slot.queue);
+        let later = &times[times.partition_point(|time| *time <= start)..];
+        let anyhow = Starter { borrowing: u32::MAX, ..who.clone() };
+        let found = self.earliest(&ends, &others, &who, later);
+        let found = found.or_else(|| self.earliest(&ends, &others, &anyhow, later));
+        match found {
+            Some((at, terms)) => {
+                // Where it borrows further it stands elsewhere.
+                self.reservations.doubtful |= terms.borrowing > slot.borrowing;
+                self.put_at(workload, (at, terms.borrowing));
+            }
+            None => {
+                self.reservations.give_up(workload);
+                self.mark(workload);
+            }
         }
     }
 
-    /// Whether the head of a strict queue keeps back what somebody lacks: until when nobody knows.
-    pub(super) fn waits_for_a_strict_head(&self, workload: WorkloadIdx) -> bool {
-        let Some(Reason::HeldBack { queue, .. }) = self.waiting.why(workload).map(told) else {
-            return false;
+    /// Of that what those who wait in another queue find kept back, whenever they have their turn
+    /// but for those who borrow nothing: of heads that borrow nothing themselves.
+    pub(super) fn kept_by_owners(&self, queue: Option<QueueIdx>) -> Vec<Held> {
+        let quota = &self.state.quota;
+        let owns = |held: &Held| {
+            let node = quota.queue(held.queue).node;
+            node.is_some_and(|node| {
+                quota.tree.usage(node, held.fr) <= quota.tree.nominal(node, held.fr)
+            })
         };
-        self.strict(self.state.quota.find_queue(queue))
+        let mut kept = self.kept_by_strict_heads();
+        kept.retain(|held| Some(held.queue) != queue && owns(held));
+        kept
     }
 
     /// What heads of strict queues keep back in this round.

@@ -149,8 +149,12 @@ impl Reservations {
 
     /// The start reserved for a workload.
     pub fn of(&self, workload: WorkloadIdx) -> Option<Time> {
+        self.slot_of(workload).map(|slot| slot.start)
+    }
+
+    fn slot_of(&self, workload: WorkloadIdx) -> Option<Slot> {
         let found = self.kept.iter().find(|kept| kept.slot.workload == workload);
-        found.map(|kept| kept.slot.start)
+        found.map(|kept| kept.slot)
     }
 
     /// What a workload with a reserved start asks of quota.
@@ -271,7 +275,7 @@ impl Engine {
         if tried >= TRIED_MAX || self.counts.forecasts >= FORECASTS_MAX {
             return self.note_behind(workload, queue);
         }
-        let who = self.starter(entry);
+        let who = Starter { beside: true, ..self.starter(entry) };
         let instead = match self.instead_of_whom(&who, args.most as usize) {
             Ok(instead) => instead,
             Err(full) => {
@@ -284,11 +288,7 @@ impl Engine {
         if self.play(&ends, &mine).is_err() {
             self.rebuild_reservations();
         }
-        let found = self.find_start(&who, instead).and_then(|found| {
-            let start = found.slot.start;
-            if self.is_kept_out(&who, start, instead) { Err(None) } else { Ok(found) }
-        });
-        let Found { slot, asks, behind } = match found {
+        let Found { slot, asks, behind } = match self.find_start(&who, instead) {
             Ok(found) => found,
             Err(why) => {
                 self.reservations.tried.entry(queue).or_default().push(workload);
@@ -427,9 +427,10 @@ impl Engine {
         if std::mem::replace(&mut kept.looked_at, true) {
             return;
         }
-        let slot = kept.slot;
+        self.put_off_kept_out(workload);
+        let Some(slot) = self.reservations.slot_of(workload) else { return };
         let start = slot.start.max(self.state.now);
-        let who = self.starter_at(&slot);
+        let who = Starter { beside: true, ..self.starter_at(&slot) };
         let (others, behind) = self.slots_before(&who, None);
         let ends = self.believed_for(&others, Some(workload));
         let Some(terms) = self.fits_at(&ends, &others, &who, start) else {
@@ -437,10 +438,6 @@ impl Engine {
         };
         let sooner = self.sooner(&who, &others, start);
         let soonest = sooner.unwrap_or((start, terms.borrowing));
-        if self.is_kept_out(&who, soonest.0, None) {
-            self.reservations.give_up(workload);
-            return self.mark(workload);
-        }
         self.put_at(workload, soonest);
         // It may have taken the room of one that stands behind it.
         self.reservations.doubtful |= behind && soonest.0 < start;

@@ -66,6 +66,8 @@ pub(crate) struct Starter {
     pub borrowing: u32,
     /// What it asks; nothing of what counts already.
     pub asks: Asks,
+    /// It is its turn: it starts beside what heads of strict queues keep back from it.
+    pub beside: bool,
 }
 
 /// Where work stands among that of other queues; smaller goes first.
@@ -116,7 +118,7 @@ impl Engine {
     /// An entry as one that would start.
     pub(crate) fn starter(&self, entry: &Entry) -> Starter {
         let (queue, workload, borrowing) = (entry.queue, entry.workload, entry.choice.borrowing);
-        Starter { queue, workload, borrowing, asks: self.asks_of(entry) }
+        Starter { queue, workload, borrowing, asks: self.asks_of(entry), beside: false }
     }
 
     /// What an entry asks of quota, if that is compared.
@@ -130,7 +132,8 @@ impl Engine {
     /// A head with a reserved start, as it will start.
     pub(super) fn starter_at(&self, slot: &Slot) -> Starter {
         let &Slot { queue, workload, borrowing, .. } = slot;
-        Starter { queue, workload, borrowing, asks: self.reservations.asks(workload) }
+        let asks = self.reservations.asks(workload);
+        Starter { queue, workload, borrowing, asks, beside: false }
     }
 
     /// Where somebody stands who would start.

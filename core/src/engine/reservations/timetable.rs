@@ -176,14 +176,14 @@ impl Engine {
         who: &Starter,
         start: Time,
     ) -> Option<Terms> {
-        let &Starter { queue, workload, borrowing, .. } = who;
+        let &Starter { queue, workload, borrowing, beside, .. } = who;
         if self.budget_is_out_by(queue, start) {
             return None;
         }
         let mut slots = slots.to_vec();
         self.put_in(&mut slots, Slot { workload, queue, start, borrowing });
         self.counts.forecasts += 1;
-        let mut started = self.play(ends, &slots).ok()?;
+        let mut started = self.play_beside(ends, &slots, beside.then_some(workload)).ok()?;
         let own = slots.iter().position(|slot| slot.workload == workload)?;
         let Started { borrowing, asks, .. } = started.swap_remove(own);
         Some(Terms { borrowing, asks })
