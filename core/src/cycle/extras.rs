@@ -82,7 +82,8 @@ impl Engine {
         self.standing(Some(except)).collect()
     }
 
-    fn standing(&self, except: Option<WorkloadIdx>) -> impl Iterator<Item = Held> + '_ {
+    /// The same of all of them, or all but one.
+    pub(crate) fn standing(&self, except: Option<WorkloadIdx>) -> impl Iterator<Item = Held> + '_ {
         let workloads = &self.state.workloads;
         let stands = move |held: &Held| {
             let by = workloads.get(held.by).filter(|_| Some(held.by) != except);

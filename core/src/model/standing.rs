@@ -438,9 +438,15 @@ impl ClusterState {
         if let Some(owner) = self.owner_of(workload) {
             return owner.name.clone();
         }
-        let members = &self.workloads[workload].members;
-        let first = members.first().expect("a workload without owner has members");
-        self.pods[*first].gang.name.clone()
+        let entry = &self.workloads[workload];
+        let first = entry.members.first().expect("a workload without owner has members");
+        let gang = &self.pods[*first].gang;
+        let keys = (&entry.id.key, &gang.key);
+        let left_alone = matches!(keys, (GangKey::Owner(..), GangKey::Pod(_)));
+        match left_alone && !entry.name.is_empty() {
+            true => entry.name.clone(),
+            false => gang.name.clone(),
+        }
     }
 
     /// Names a workload. Of several runs the last is what people look at: it is found by their

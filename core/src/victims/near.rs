@@ -12,8 +12,8 @@
 //! are comes first, and then whom the order would take last.
 //!
 //! Cost: at most [`TRIES_MAX`] attempts, where nothing else does; where it is not quota that is
-//! short at most [`FOR_ROOM_MAX`], which take [`TAKEN_MAX`] candidates in all, and end once searches
-//! have spent what they may. Nothing survives a search.
+//! short at most [`FOR_ROOM_MAX`], which take [`TAKEN_MAX`] candidates in all, and end once
+//! searches have spent what they may. Nothing survives a search.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -78,3 +78,21 @@ fn a_start_that_another_head_keeps_back_for_a_round_stays() {
     at(&mut stage, 30);
     assert!(runs(&stage, "first"));
 }
+
+/// What is told of a start is told beside what the head of a strict queue keeps, of the head of
+/// another strict queue as well.
+#[test]
+fn no_start_is_forecast_that_the_head_of_a_strict_queue_keeps_its_quota_from() {
+    let mut stage = borrowed();
+    add_queue(&mut stage, strict("third", 0));
+    submit(&mut stage, work_in("whole", (6, 1), Some(30), Some("owner")));
+    submit(&mut stage, work_in("first", (1, 4), Some(30), Some("main")));
+    submit(&mut stage, work_in("head", (1, 4), Some(30), Some("third")));
+    submit(&mut stage, work_in("second", (1, 1), Some(30), Some("third")));
+    for minute in [0, 30] {
+        at(&mut stage, minute);
+        for name in ["whole", "first", "head", "second"] {
+            assert_eq!(forecast(&mut stage, name), None, "{name} at {minute}");
+        }
+    }
+}

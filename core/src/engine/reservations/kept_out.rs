@@ -44,8 +44,8 @@ impl Engine {
         !self.strict(slot.queue) || first()
     }
 
-    /// A head whose turn it is finds its quota kept back, maybe by heads of strict queues: where its
-    /// start does not come because of that it is put off to one that does, or else given up.
+    /// A head whose turn it is finds its quota kept back, maybe by heads of strict queues: where
+    /// its start does not come because of that it is put off to one that does, or else given up.
     pub(crate) fn put_off_kept_out(&mut self, workload: WorkloadIdx) {
         let Some(slot) = self.reservations.slot_of(workload) else { return };
         if self.kept_by_strict_heads().is_empty() {
@@ -78,19 +78,19 @@ impl Engine {
         }
     }
 
-    /// Of that what those who wait in another queue find kept back, whenever they have their turn
-    /// but for those who borrow nothing: of heads that borrow nothing themselves.
+    /// What heads of strict queues kept back in the last round from those who wait in another
+    /// queue, whenever they have their turn, but for those who borrow nothing: what heads keep that
+    /// borrow nothing themselves.
     pub(super) fn kept_by_owners(&self, queue: Option<QueueIdx>) -> Vec<Held> {
         let quota = &self.state.quota;
         let owns = |held: &Held| {
-            let node = quota.queue(held.queue).node;
-            node.is_some_and(|node| {
-                quota.tree.usage(node, held.fr) <= quota.tree.nominal(node, held.fr)
+            quota.queue(held.queue).node.is_some_and(|node| {
+                let used = quota.tree.usage(node, held.fr);
+                used.saturating_add(held.amount) <= quota.tree.nominal(node, held.fr)
             })
         };
-        let mut kept = self.kept_by_strict_heads();
-        kept.retain(|held| Some(held.queue) != queue && owns(held));
-        kept
+        let strict = |held: &Held| Some(held.queue) != queue && self.strict(Some(held.queue));
+        self.standing(None).filter(|held| strict(held) && owns(held)).collect()
     }
 
     /// What heads of strict queues keep back in this round.
