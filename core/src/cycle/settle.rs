@@ -258,6 +258,7 @@ impl Engine {
         let shown = then.or_else(|| entry.choice.reason.clone());
         if kept {
             self.put_off_kept_out(entry.workload);
+            self.give_up_behind(&entry);
         }
         let stays = !kept || self.strict(entry.queue);
         let goes_on = self.remember_scan(&mut entry, round);

@@ -28,6 +28,28 @@ fn a_head_of_a_strict_queue_loses_its_start_to_who_comes_before_it() {
     assert!(runs(&stage, "long"), "nothing is kept for who is not the head");
 }
 
+#[test]
+fn a_head_of_a_strict_queue_keeps_its_start_where_who_comes_before_it_begins_at_once() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, strict("main", 8));
+    add_queue(&mut stage, queue("other", Some("all"), nominal(2)));
+    submit(&mut stage, work_in("long", (1, 5), Some(60), Some("other")));
+    submit(&mut stage, work_in("longer", (1, 2), Some(80), Some("other")));
+    at(&mut stage, 1);
+    submit(&mut stage, work_in("big", (9, 1), Some(90), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(80));
+    at(&mut stage, 2);
+    submit(&mut stage, work_in("behind", (7, 1), Some(90), Some("other")));
+    at(&mut stage, 3);
+    let urgent = work_in("urgent", (1, 1), Some(100), Some("main"));
+    submit(&mut stage, of_priority(urgent, 5));
+    assert_eq!((runs(&stage, "urgent"), reserved(&stage, "big")), (true, Some(80)));
+    at(&mut stage, 60);
+    assert!(!runs(&stage, "behind"), "it would delay big");
+    at(&mut stage, 80);
+    assert!(runs(&stage, "big"));
+}
+
 /// Work of queue `main` that borrows, up to minute 30 and for ever, and one of the same cohort that
 /// shares only nodes.
 fn borrowed() -> Stage {

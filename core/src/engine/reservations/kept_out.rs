@@ -6,8 +6,9 @@
 //!
 //! Wanted: nothing is kept for such a start; it is as if there were no reservations.
 //!
-//! Phases: of a strict queue only the head has a start reserved, and loses it to whoever comes to
-//! stand before it. When a start is searched, or looked at again in the turn of its head, it is
+//! Phases: of a strict queue only the head has a start reserved. Who comes to stand before it, and
+//! starts at once, takes nothing of that; who is refused takes it: it has a start reserved in its
+//! stead, or the queue has none. When a start is searched, or looked at again in the turn of its head, it is
 //! played beside what heads of strict queues that were settled before keep back in this round; what
 //! others keep back is nothing that lasts, as they are parked. A start that does not come because
 //! of that is put off to the first that does; where there is none it is given up, and none is
@@ -17,6 +18,7 @@
 //! head of a strict queue keeps something back.
 
 use super::{Slot, Starter};
+use crate::cycle::Entry;
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::state::Held;
@@ -25,7 +27,7 @@ use crate::plan::State;
 
 impl Engine {
     /// Whether a workload still waits in the queue in which its start was reserved, and may begin
-    /// there: while the budget of that queue is spent, or others stand before it, nothing is.
+    /// there: while the budget of that queue is spent nothing is kept for it.
     pub(super) fn still_waits(&self, slot: Slot) -> bool {
         let Some(entry) = self.state.workloads.get(slot.workload) else { return false };
         let same = match entry.queue {
@@ -34,14 +36,23 @@ impl Engine {
             QueueRef::Broken(_) => false,
         };
         let waits = entry.state == State::Queued && self.waiting.contains(slot.workload);
-        let in_front = same && waits && self.stands_in_front(slot);
-        in_front && self.overspent_for(slot.queue, slot.workload).is_none()
+        same && waits && self.overspent_for(slot.queue, slot.workload).is_none()
     }
 
-    /// Whether nobody stands before a head whom it may not pass.
-    fn stands_in_front(&self, slot: Slot) -> bool {
-        let first = || self.waiting.head(slot.queue) == Some(slot.workload);
-        !self.strict(slot.queue) || first()
+    /// A head of a strict queue is refused, and has no start reserved: whoever stands behind it in
+    /// that queue has none either.
+    pub(crate) fn give_up_behind(&mut self, entry: &Entry) {
+        if !self.strict(entry.queue) || self.reservations.of(entry.workload).is_some() {
+            return;
+        }
+        let kept = self.reservations.iter().map(|kept| kept.slot);
+        let mut of_queue = kept.filter(|slot| slot.queue == entry.queue);
+        let behind = of_queue.next().map(|slot| slot.workload);
+        drop(of_queue);
+        if let Some(behind) = behind {
+            self.reservations.give_up(behind);
+            self.mark(behind);
+        }
     }
 
     /// A head whose turn it is finds its quota kept back, maybe by heads of strict queues: where

@@ -257,6 +257,11 @@ impl Engine {
     /// A head is refused, or `held` because it would delay another: its start is reserved if it can
     /// be told, and verified if it was.
     pub(crate) fn reserve(&mut self, entry: &Entry, held: bool) {
+        self.reserve_if_told(entry, held);
+        self.give_up_behind(entry);
+    }
+
+    fn reserve_if_told(&mut self, entry: &Entry, held: bool) {
         let args = self.state.policy.reservations;
         let (queue, workload) = (entry.queue, entry.workload);
         if args.is_some() && self.reservations.of(workload).is_some() {
