@@ -8,11 +8,12 @@
 //!
 //! Phases: of a strict queue only the head has a start reserved. Who comes to stand before it, and
 //! starts at once, takes nothing of that; who is refused takes it: it has a start reserved in its
-//! stead, or the queue has none. When a start is searched, or looked at again in the turn of its head, it is
-//! played beside what heads of strict queues that were settled before keep back in this round; what
-//! others keep back is nothing that lasts, as they are parked. A start that does not come because
-//! of that is put off to the first that does; where there is none it is given up, and none is
-//! forecast. Whoever may have one again is looked at when what it lacks comes free, as always.
+//! stead, or the queue has none. When a start is searched, or looked at again in the turn of its
+//! head, it is played beside what heads of strict queues that were settled before keep back in this
+//! round; what others keep back is nothing that lasts, as they are parked. A start that does not
+//! come because of that is put off to the first that does; where there is none it is given up, and
+//! none is forecast. Whoever may have one again is looked at when what it lacks comes free, as
+//! always.
 //!
 //! Restart: nothing is kept. Cost: a play or two more for each start that is looked at while the
 //! head of a strict queue keeps something back.
