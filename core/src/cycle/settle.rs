@@ -257,8 +257,7 @@ impl Engine {
         let kept = matches!(then, Some(Reason::HeldBack { .. })) && !round.decided;
         let shown = then.or_else(|| entry.choice.reason.clone());
         if kept {
-            self.put_off_kept_out(entry.workload);
-            self.give_up_behind(&entry);
+            self.note_kept_out(&entry);
         }
         let stays = !kept || self.strict(entry.queue);
         let goes_on = self.remember_scan(&mut entry, round);

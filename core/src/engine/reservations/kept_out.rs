@@ -42,7 +42,7 @@ impl Engine {
 
     /// A head of a strict queue is refused, and has no start reserved: whoever stands behind it in
     /// that queue has none either.
-    pub(crate) fn give_up_behind(&mut self, entry: &Entry) {
+    pub(super) fn give_up_behind(&mut self, entry: &Entry) {
         if !self.strict(entry.queue) || self.reservations.of(entry.workload).is_some() {
             return;
         }
@@ -56,9 +56,18 @@ impl Engine {
         }
     }
 
+    /// A head that would start finds its quota kept back. Where it is by others than heads of
+    /// strict queues it has its turn again in the next round.
+    pub(crate) fn note_kept_out(&mut self, entry: &Entry) {
+        if !self.kept_by_strict_heads().is_empty() {
+            self.put_off_kept_out(entry.workload);
+            self.give_up_behind(entry);
+        }
+    }
+
     /// A head whose turn it is finds its quota kept back, maybe by heads of strict queues: where
     /// its start does not come because of that it is put off to one that does, or else given up.
-    pub(crate) fn put_off_kept_out(&mut self, workload: WorkloadIdx) {
+    pub(super) fn put_off_kept_out(&mut self, workload: WorkloadIdx) {
         let Some(slot) = self.reservations.slot_of(workload) else { return };
         if self.kept_by_strict_heads().is_empty() {
             return;
