@@ -7,8 +7,8 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::{FlavorProblem, Inactive, Reason};
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, Input, OwnerFacts, PodFacts, PodPhase, PreemptReclaim,
-    PreemptWithin, QueueingStrategy, StopPolicy,
+    BindingNote, ClusterQueueFacts, HostPort, Input, OwnerFacts, PodFacts, PodPhase,
+    PreemptReclaim, PreemptWithin, QueueingStrategy, StopPolicy,
 };
 use capstan_core::plan::{Action, Effect, StepOutput};
 use capstan_core::policy::Policy;
@@ -420,6 +420,42 @@ fn extra_members_put_no_gang_within_reach_of_a_head_that_waits() {
     let output = engine.step(NOW, gone);
     assert_eq!(binds(&output), ["grows-3 b", "grows-4 b"]);
     engine.recount();
+}
+
+/// The same of members that a gang lacks that runs: only where they would stop the other gang.
+#[test]
+fn extra_members_put_no_gang_within_reach_of_what_another_one_lacks() {
+    let with_port = |gpus| {
+        let mut asks = shape(&[(GPU, gpus)]);
+        let (protocol, ip) = (text("TCP"), text("0.0.0.0"));
+        Arc::make_mut(&mut asks).ports = vec![HostPort { port: 80, protocol, ip }];
+        asks
+    };
+    for (port, joins) in [(true, false), (false, true)] {
+        let of = |gpus| if port { with_port(gpus) } else { shape(&[(GPU, gpus)]) };
+        let mut facts = lender_and(1);
+        facts.push(Input::Node(node("b", &[("cpu", 64_000), (GPU, 4)]).into()));
+        let mut grows = gang("grows", 2, Some(1), &of(1), &in_queue(Some("main")));
+        grows[1].shape = shape(&[(GPU, 1)]);
+        let lacks = gang("lacks", 2, Some(2), &of(1), &in_queue(Some("owner")));
+        facts.push(bound(&grows[0], "a", &[(GPU, DEFAULT)]));
+        facts.push(bound(&lacks[0], "b", &[(GPU, DEFAULT)]));
+        facts.extend([&grows[1], &lacks[1]].map(|pod| Input::Pod(pod.clone())));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        assert!(!output.effects.iter().any(|it| matches!(it.action, Action::Evict { .. })));
+        let bound: &[&str] = if joins { &["grows-1 a", "lacks-1 b"] } else { &[] };
+        assert_eq!(binds(&output), bound, "{}", said(&engine, "grows"));
+        if !joins {
+            let waiting = "1 extra member waits: with one more, main would borrow 1 GPU (flavor \
+                           default), and team/lacks, members of which wait in owner, could \
+                           reclaim it and the gang with it";
+            assert_eq!(said(&engine, "grows"), waiting);
+            let output = engine.step(NOW, vec![Input::PodGone(lacks[1].uid.clone())]);
+            assert_eq!(binds(&output), ["grows-1 a"], "{}", said(&engine, "grows"));
+        }
+        engine.recount();
+    }
 }
 
 /// Extra members take nothing that a head keeps back, and join when it waits no more.

@@ -8,9 +8,10 @@
 //!
 //! Wanted: extras never take what the head of a strict queue keeps back, and their queue borrows
 //! nothing for them while work waits elsewhere that owns what it asks, could take back what is
-//! lent, and would fit into the cluster if it were empty. The others join; those that wait say for
-//! whom. In their own queue they pass heads like any smaller work does. They stop nobody, but for
-//! those that are work of their own ([`joining`](super::joining)).
+//! lent, and would fit into the cluster if it were empty; nor while members of another gang that
+//! runs would stop theirs for that ([`reclaimers`](super::reclaimers)). The others join; those that
+//! wait say for whom. In their own queue they pass heads like any smaller work does. They stop
+//! nobody, but for those that are work of their own ([`joining`](super::joining)).
 //!
 //! Members that are of use only together ([`replicas`](crate::model)) join together.
 //!
@@ -40,8 +41,14 @@ use crate::resources;
 use crate::time::Time;
 use crate::victims::candidates;
 
-/// The first who could reclaim what a queue borrows, once looked for.
-type Owner = Option<Option<(QueueIdx, WorkloadIdx)>>;
+/// Who could reclaim what the queue of a gang borrows, once looked for.
+#[derive(Default)]
+struct Owners {
+    /// The first that waits.
+    waits: Option<Option<(QueueIdx, WorkloadIdx)>>,
+    /// Gangs that run, for members of theirs.
+    run: Option<Vec<(QueueIdx, WorkloadIdx)>>,
+}
 
 impl Engine {
     /// Extra members of elastic gangs, after everybody else.
@@ -50,6 +57,7 @@ impl Engine {
         if growing.is_empty() {
             return;
         }
+        self.reclaimers.forget();
         self.keep_back_strict();
         for workload in growing {
             match self.holds_extras(workload) {
@@ -96,7 +104,7 @@ impl Engine {
 
     /// Places as many members as may join, one by one, or replica by replica; whether any did.
     pub(super) fn place_some(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
-        let (mut grown, mut owner) = (false, None);
+        let (mut grown, mut owners) = (false, Owners::default());
         for lots in self.state.lots(workload, groups) {
             // Where some do not join, no others of their shape do that are no fewer and stand no
             // higher.
@@ -106,7 +114,7 @@ impl Engine {
                 if refused.is_some_and(|(most, few)| priority <= most && lot.len() >= few) {
                     continue;
                 }
-                match self.extras_join(workload, &lot, &mut owner, true) {
+                match self.extras_join(workload, &lot, &mut owners, true) {
                     Ok(true) => grown = true,
                     _ => refused = Some((priority, lot.len())),
                 }
@@ -120,7 +128,7 @@ impl Engine {
     pub(super) fn would_join(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
         let lots = self.state.lots(workload, groups);
         let mut firsts = lots.iter().filter_map(|lots| lots.first());
-        firsts.any(|lot| self.extras_join(workload, lot, &mut None, false) == Ok(true))
+        firsts.any(|lot| self.extras_join(workload, lot, &mut Owners::default(), false) == Ok(true))
     }
 
     /// For whom members that have places wait, told of the first such; `None`: for nobody.
@@ -129,14 +137,14 @@ impl Engine {
         workload: WorkloadIdx,
         lots: &[Vec<PodIdx>],
     ) -> beside::Refusal {
-        let (mut owner, mut last) = (None, None);
+        let (mut owners, mut last) = (Owners::default(), None);
         lots.iter().find_map(|lot| {
             let first = &self.state.pods[lot[0]];
             let alike = (first.shape, first.priority, lot.len());
             if last.replace(alike) == Some(alike) {
                 return None;
             }
-            self.extras_join(workload, lot, &mut owner, false).err()
+            self.extras_join(workload, lot, &mut owners, false).err()
         })
     }
 
@@ -146,11 +154,11 @@ impl Engine {
         &mut self,
         workload: WorkloadIdx,
         lot: &[PodIdx],
-        owner: &mut Owner,
+        owners: &mut Owners,
         keep: bool,
     ) -> Result<bool, Reason> {
         let passed = self.state.pass_nominated_for(lot);
-        let joins = self.join_now(workload, lot, owner, keep);
+        let joins = self.join_now(workload, lot, owners, keep);
         self.state.restore_nominated(passed);
         joins
     }
@@ -159,15 +167,15 @@ impl Engine {
         &mut self,
         workload: WorkloadIdx,
         lot: &[PodIdx],
-        owner: &mut Owner,
+        owners: &mut Owners,
         keep: bool,
     ) -> Result<bool, Reason> {
         let Some(txn) = self.put_beside(workload, lot) else { return Ok(false) };
         let borrowed = lot.iter().find_map(|pod| borrowed_by(txn.state(), *pod));
         let aside = txn.set_aside();
         let why = borrowed.and_then(|(queue, fr)| {
-            let found = *owner.get_or_insert_with(|| self.who_may_reclaim(queue));
-            found.map(|head| self.exposed_to(head, queue, fr))
+            let by = self.who_takes_back(workload, queue, owners)?;
+            Some(self.exposed_to(by, queue, fr))
         });
         let why = why.or_else(|| self.delayed_by_member(workload));
         let txn = Txn::take_up(&mut self.state, aside);
@@ -180,6 +188,21 @@ impl Engine {
                 Ok(true)
             }
         }
+    }
+
+    /// Whom members of a gang that have their places, and for whom its queue borrows, would be
+    /// stopped for, and all of the gang with them.
+    fn who_takes_back(
+        &mut self,
+        workload: WorkloadIdx,
+        from: QueueIdx,
+        owners: &mut Owners,
+    ) -> Option<(QueueIdx, WorkloadIdx)> {
+        let waits = *owners.waits.get_or_insert_with(|| self.who_may_reclaim(from));
+        waits.or_else(|| {
+            let run = owners.run.get_or_insert_with(|| self.reclaim_for_members(from));
+            run.iter().copied().find(|(_, other)| self.would_stop(*other, workload))
+        })
     }
 
     /// Why no member joins, of whom so many of the first shape would together, told apart: what is
@@ -228,6 +251,7 @@ impl Engine {
             flavor: quota.flavor_name(flavor).clone(),
             resource: self.state.room.resources.name(resource).clone(),
             borrowed,
+            joins: self.state.workloads[head].state != State::Queued,
         }
     }
 
@@ -248,17 +272,24 @@ impl Engine {
             found.extend(firsts.into_iter().filter(may).map(|head| (queue, head)));
         }
         found.sort_by(|a, b| state.queue_order(a.1).cmp(&state.queue_order(b.1)));
-        found.into_iter().find(|head| self.could_own(*head, from))
+        found.into_iter().find(|head| {
+            let sets = self.least_demands(head.1);
+            self.could_own(*head, &sets, from)
+        })
     }
 
     /// Whether work could run in flavors that its queue, or a cohort around it that does not hold
     /// the other queue, owns, or that it may take back though it borrows; on nodes where nothing
-    /// runs. Each set by itself, and all within the sum of the flavors.
-    fn could_own(&mut self, (queue, head): (QueueIdx, WorkloadIdx), other: QueueIdx) -> bool {
-        let sets = self.least_demands(head);
+    /// runs. Each set by itself, and all within the sum of the flavors, beside what it holds.
+    pub(super) fn could_own(
+        &mut self,
+        (queue, head): (QueueIdx, WorkloadIdx),
+        sets: &[SetDemand],
+        other: QueueIdx,
+    ) -> bool {
         let own = Own::of(&self.state, (queue, head), other);
         let groups = self.state.quota.queue(queue).groups.clone();
-        let in_all = self.asked(&sets).into_iter().all(|(resource, amount)| {
+        let in_all = self.asked(sets).into_iter().all(|(resource, amount)| {
             let group = groups.iter().find(|group| group.covered.contains(&resource));
             group.is_none_or(|group| own.sum(&self.state, group, resource) >= amount)
         });
@@ -330,6 +361,8 @@ struct Own {
     branch: Vec<QuotaIdx>,
     /// It may also take back while it borrows.
     borrows: bool,
+    /// What its members charge that run.
+    held: Vec<(FrIdx, i64)>,
 }
 
 impl Own {
@@ -339,19 +372,29 @@ impl Own {
             std::iter::successors(state.quota.queue(queue).node, |node| tree.parent(*node))
         };
         let shared: Vec<QuotaIdx> = up(other).collect();
+        let charges = state.placed(head).flat_map(|pod| state.charges_of(pod));
         Own {
             queue: state.quota.queue(queue).node.expect("it shares a tree"),
             branch: up(queue).take_while(|node| !shared.contains(node)).collect(),
             borrows: candidates::could_reclaim_while_borrowing(state, head, queue, other),
+            held: charges.map(|(_, fr, amount)| (fr, amount)).collect(),
         }
     }
 
-    /// How much of a flavor and resource is its own, whoever uses it now.
+    /// How much more of a flavor and resource may be its own, whichever others use it now.
     fn most(&self, state: &ClusterState, fr: FrIdx) -> i64 {
         let tree = &state.quota.tree;
         let potential = tree.potential(self.queue, fr);
-        let owned = self.branch.iter().map(|node| tree.owned(*node, fr)).max();
-        if self.borrows { potential } else { potential.min(owned.unwrap_or(0)) }
+        // What is below a cohort may use all that the cohort owns, and beside it what it lends to
+        // nobody.
+        let (mut owned, mut unlent) = (0, 0_i64);
+        for &node in &self.branch {
+            owned = owned.max(tree.owned(node, fr).saturating_add(unlent));
+            unlent = unlent.saturating_add(tree.unlent(node, fr));
+        }
+        let all = if self.borrows { potential } else { potential.min(owned) };
+        let held = self.held.iter().filter(|(of, _)| *of == fr).map(|(_, amount)| *amount);
+        all.saturating_sub(resources::total(held))
     }
 
     /// How much of a resource in all flavors of a group.

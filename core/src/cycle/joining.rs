@@ -57,16 +57,16 @@ use crate::time::Time;
 use crate::victims::{self, Need, Victim};
 
 /// Members that may join, whom to stop for that, and where they go then.
-struct Joining {
+pub(super) struct Joining {
     assignment: Arc<Assignment>,
     /// What they will charge.
     usage: Vec<(FrIdx, i64)>,
-    victims: Vec<Victim>,
+    pub(super) victims: Vec<Victim>,
     places: Places,
 }
 
 /// Room for members; or whom they would delay for whom others might leave, if that is all.
-type Room = Result<Joining, Option<Box<Reason>>>;
+pub(super) type Room = Result<Joining, Option<Box<Reason>>>;
 
 impl Engine {
     /// Stops others for members of a gang that runs, which found no place beside it as things are:
@@ -113,7 +113,7 @@ impl Engine {
     /// Of as many members as a gang lacks, those for which others pay least: all, or others of
     /// their roles; or of shapes in the orders in which they are tried, whole or cut once; else
     /// whichever others of them could go if all had left who may be stopped.
-    fn room_for_missing(
+    pub(super) fn room_for_missing(
         &mut self,
         workload: WorkloadIdx,
         groups: &[Vec<PodIdx>],
@@ -168,8 +168,7 @@ impl Engine {
         best.map(|(_, found)| found).ok_or(late)
     }
 
-    /// Of members that are work of their own the most of one shape for which others may be stopped:
-    /// all, else half as many each time.
+    /// Of members that are work of their own the most of one shape for which others may be stopped.
     fn room_for_their_own(
         &mut self,
         workload: WorkloadIdx,
@@ -188,28 +187,30 @@ impl Engine {
             if round.in_vain.get(&shape).is_some_and(in_vain) {
                 continue;
             }
-            // Where there is none for one there is none for more.
-            let one = match self.room_for(workload, &group[..1], false) {
-                Ok(one) => one,
-                Err(why) => {
-                    // Others of its kind may delay nobody.
-                    if plain && why.is_none() {
-                        round.in_vain.insert(shape, priority);
-                    }
-                    late = late.or(why);
-                    continue;
-                }
-            };
-            let mut most = group.len();
-            while most > 1 {
-                if let Ok(more) = self.room_for(workload, &group[..most], false) {
-                    return Ok(more);
-                }
-                most /= 2;
+            let found = self.room_for_most(workload, &group);
+            let Err(why) = found else { return found };
+            // Others of its kind may delay nobody.
+            if plain && why.is_none() {
+                round.in_vain.insert(shape, priority);
             }
-            return Ok(one);
+            late = late.or(why);
         }
         Err(late)
+    }
+
+    /// Of members of one shape that are work of their own the most for which others may be stopped:
+    /// all, else half as many each time.
+    pub(super) fn room_for_most(&mut self, workload: WorkloadIdx, group: &[PodIdx]) -> Room {
+        // Where there is none for one there is none for more.
+        let one = self.room_for(workload, &group[..1], false)?;
+        let mut most = group.len();
+        while most > 1 {
+            if let Ok(more) = self.room_for(workload, &group[..most], false) {
+                return Ok(more);
+            }
+            most /= 2;
+        }
+        Ok(one)
     }
 
     /// Whether members of it find what those of any gang do that are of their shape and priority:

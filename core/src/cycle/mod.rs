@@ -50,6 +50,7 @@ mod overlap;
 mod parts;
 mod preemptions;
 mod promised;
+mod reclaimers;
 mod retried;
 mod settle;
 mod toll;
@@ -59,6 +60,7 @@ pub(crate) use backfill::{Kept, Late, place_in};
 pub(crate) use heads::Head;
 pub(crate) use kept_back::KeptBack;
 pub(crate) use nominate::Premise;
+pub(crate) use reclaimers::Reclaimers;
 
 /// A head with what was found for it.
 #[derive(Debug)]

@@ -165,9 +165,14 @@ impl Engine {
     /// elastic gang those that need least, and no shape that no node admits while others make up
     /// the minimum.
     pub(crate) fn least_demands(&mut self, workload: WorkloadIdx) -> Vec<SetDemand> {
+        self.demands_of(workload, self.state.workloads[workload].min_member)
+    }
+
+    /// The same of so many of the members that need a place.
+    pub(super) fn demands_of(&mut self, workload: WorkloadIdx, least: u32) -> Vec<SetDemand> {
         let sets = self.demands(workload);
         let asked: u32 = sets.iter().map(|set| set.count).sum();
-        let least = self.state.workloads[workload].min_member.min(asked);
+        let least = least.min(asked);
         if least == asked {
             return sets;
         }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cycle::KeptBack;
+use crate::cycle::{KeptBack, Reclaimers};
 use crate::engine::waiting::Waiting;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
@@ -63,6 +63,7 @@ pub struct Engine {
     pub(crate) growth: BTreeSet<WorkloadIdx>,
     /// Those that were looked at in vain.
     pub(crate) growth_parked: BTreeSet<WorkloadIdx>,
+    pub(crate) reclaimers: Reclaimers,
     /// Work that waits out a failure.
     pub(crate) delayed: overdue::Deadlines,
     /// Resumed owners and when their pods must be there.
@@ -246,7 +247,8 @@ impl Engine {
     /// Files what changed and wakes what may now fit.
     fn absorb(&mut self, now: Time, mut changes: Changes) {
         self.look_at_victims(&mut changes);
-        let waits = |engine: &Engine, workload: &_| engine.waiting.contains(*workload);
+        self.reclaimers.forget();
+        let waits = |engine: &Engine, workload: &_| engine.waits(*workload);
         let mut heads_changed = changes.gone.iter().any(|(gone, ..)| waits(self, gone));
         heads_changed |= changes.dirty.iter().any(|dirty| waits(self, dirty));
         for gone in std::mem::take(&mut changes.gone) {

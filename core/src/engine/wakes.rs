@@ -95,16 +95,26 @@ impl Engine {
 
     /// The same of those whose head started in this round, or waits no more.
     pub(crate) fn wake_those_whose_head_started(&mut self) {
-        let (state, waiting) = (&self.state, &self.waiting);
+        let state = &self.state;
         let waits = |head: &Text| {
             let (namespace, name) = head.split_once('/').unwrap_or_default();
             let known = state.workload_by_name.get_pair(&namespace.into(), &name.into());
-            known.is_some_and(|head| waiting.contains(*head))
+            known.is_some_and(|head| self.waits(*head))
         };
         let free = |workload: &WorkloadIdx| {
             head_before(&state.workloads[*workload]).is_some_and(|head| !waits(head))
         };
-        self.growth.extend(self.growth_parked.extract_if(.., free));
+        let free: Vec<WorkloadIdx> = self.growth_parked.iter().copied().filter(free).collect();
+        for workload in free {
+            self.growth_parked.remove(&workload);
+            self.growth.insert(workload);
+        }
+    }
+
+    /// Whether work waits, or members of a gang that runs do.
+    pub(super) fn waits(&self, workload: WorkloadIdx) -> bool {
+        let growing = [&self.growth, &self.growth_parked];
+        self.waiting.contains(workload) || growing.into_iter().any(|of| of.contains(&workload))
     }
 
     /// Wakes parked work of every queue that shares a tree with one of these.

@@ -308,6 +308,8 @@ pub enum Reason {
         resource: Text,
         /// What it would borrow.
         borrowed: i64,
+        /// It runs, and members of it wait.
+        joins: bool,
     },
     /// The pod set of a gang that finds no nodes: by itself, or not beside others of the gang.
     Together {

@@ -15,7 +15,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{GangKey, Held, Text};
+use crate::model::input::{Held, Text};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, QueueRef, SetAssignment};
 use crate::quota::build::Group;
@@ -132,12 +132,11 @@ impl ClusterState {
     /// the work is, nor with which priority.
     pub(super) fn is_orphaned(&self, workload: WorkloadIdx) -> bool {
         let entry = &self.workloads[workload];
-        let of_owner = matches!(entry.id.key, GangKey::Owner(..));
         let orphaned = |pod: PodIdx| {
             let gang = &self.pods[pod].gang;
             gang.unknown_owner.is_some()
                 || matches!(gang.held, Some(Held::GroupMissing(_)))
-                || (of_owner && matches!(gang.key, GangKey::Pod(_)))
+                || entry.id.key.was_left_alone(&gang.key)
         };
         let assignment = entry.assignment.as_ref();
         let held = assignment.is_some_and(|held| held.queue.is_some());

@@ -293,8 +293,8 @@ impl ClusterState {
         // Without its owners it may seem to be of a nearer one, or of none at all.
         let orphaned = facts.gang.unknown_owner.is_some() && matches!(id.key, GangKey::Owner(..));
         let same = || id.namespace == facts.namespace && id.key == facts.gang.key;
-        let left_alone = || match (&id.key, &facts.gang.key) {
-            (GangKey::Owner(owner, _), GangKey::Pod(_)) => {
+        let left_alone = || match &id.key {
+            GangKey::Owner(owner, _) if id.key.was_left_alone(&facts.gang.key) => {
                 let owner = self.owners.get(owner).map(|owner| &owner.finished);
                 let deleted = owner.is_none_or(|end| *end == Some(OwnerEnd::Deleted));
                 deleted && self.pods[known].place.is_some() && facts.node.is_some()

@@ -535,6 +535,13 @@ pub enum GangKey {
     Pod(Text),
 }
 
+impl GangKey {
+    /// Whether this is the work of an owner, and a pod of it names none any more.
+    pub fn was_left_alone(&self, named: &GangKey) -> bool {
+        matches!((self, named), (GangKey::Owner(..), GangKey::Pod(_)))
+    }
+}
+
 /// Where gang membership was found; the order is the precedence of the resolvers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GangSource {

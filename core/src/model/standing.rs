@@ -441,9 +441,7 @@ impl ClusterState {
         let entry = &self.workloads[workload];
         let first = entry.members.first().expect("a workload without owner has members");
         let gang = &self.pods[*first].gang;
-        let keys = (&entry.id.key, &gang.key);
-        let left_alone = matches!(keys, (GangKey::Owner(..), GangKey::Pod(_)));
-        match left_alone && !entry.name.is_empty() {
+        match entry.id.key.was_left_alone(&gang.key) && !entry.name.is_empty() {
             true => entry.name.clone(),
             false => gang.name.clone(),
         }

@@ -242,6 +242,11 @@ impl QuotaTree {
         clamp(self.cell(node, fr).subtree)
     }
 
+    /// What of that it lends to nobody: for itself and what is below it alone.
+    pub fn unlent(&self, node: QuotaIdx, fr: FrIdx) -> i64 {
+        clamp(self.cell(node, fr).local())
+    }
+
     /// Borrowing limit of a node.
     pub fn borrowing_limit(&self, node: QuotaIdx, fr: FrIdx) -> Option<i64> {
         self.cell(node, fr).borrowing.map(clamp)

@@ -119,15 +119,17 @@ fn write_held_back(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result
 
 /// Extra members that somebody who waits could take back, with all of their gang.
 fn write_exposes(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
-    let Reason::Exposes { head, head_queue, cluster_queue, flavor, resource, borrowed } = reason
+    let Reason::Exposes { head, head_queue, cluster_queue, flavor, resource, borrowed, joins } =
+        reason
     else {
         return Ok(());
     };
     let borrowed = amount(resource, *borrowed);
+    let waits = if *joins { "members of which wait" } else { "which waits" };
     write!(
         out,
         "with one more, {cluster_queue} would borrow {borrowed} (flavor {flavor}), and {head}, \
-         which waits in {head_queue}, could reclaim it and the gang with it"
+         {waits} in {head_queue}, could reclaim it and the gang with it"
     )
 }
 

@@ -1,0 +1,156 @@
+//! Members of gangs that run, and that would take back what extra members of another one borrow.
+//!
+//! Problem: not only heads stop others. What a gang that runs lacks may do so too, and members of
+//! it that are work of their own ([`joining`](super::joining)). Where extra members of another gang
+//! have its queue borrow beside one of those, that gang comes within reach, and is stopped whole
+//! one round later.
+//!
+//! Decides, with extra members in their places: whether the members of some other gang that look
+//! for room would stop theirs. That is searched, not told from what a queue owns as it is for
+//! heads: two gangs whose members both wait, in queues that other work fills, would else wait for
+//! each other while there is quota to borrow. Of what would really be stopped no two gangs wait for
+//! each other: members with which their queue ends within its own quota wait for nobody, those that
+//! take back while it borrows stop none but lower priorities, and those that do so by shares none
+//! but queues whose share is higher.
+//!
+//! Restart: nothing is kept but for the length of a batch of facts. Cost: a pass over gangs that
+//! run and have members that wait, once in a round; for each gang that would borrow a look at one
+//! of each kind of them; and for each member, or replica, that would borrow a search for victims
+//! for those kinds that could own what they ask, of which at most so many are looked at.
+
+use std::collections::BTreeMap;
+
+use crate::cycle::joining::Room;
+use crate::engine::Engine;
+use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::plan::State;
+use crate::quota::flavors::SetDemand;
+use crate::victims::candidates;
+
+/// Kinds of gangs that one gang is compared with, the first in queue order.
+const KINDS_MAX: usize = 16;
+
+/// Gangs that run and whose members may stop others, once looked up; those of a kind together.
+#[derive(Debug, Default)]
+pub(crate) struct Reclaimers(Option<Vec<Vec<WorkloadIdx>>>);
+
+impl Reclaimers {
+    /// Which gangs they are is looked up anew.
+    pub(crate) fn forget(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Engine {
+    /// Of each kind of gang whose members wait in other queues the first, in queue order, where
+    /// they could own what they ask and take back what a queue borrows.
+    pub(super) fn reclaim_for_members(&mut self, from: QueueIdx) -> Vec<(QueueIdx, WorkloadIdx)> {
+        let kinds = match self.reclaimers.0.take() {
+            Some(kinds) => kinds,
+            None => self.kinds_of_joiners(),
+        };
+        let mut found = Vec::new();
+        for kind in &kinds {
+            let gang = kind.iter().find_map(|gang| Some((self.makes_room(*gang)?, *gang)));
+            let Some((queue, gang)) = gang.filter(|(queue, _)| *queue != from) else { continue };
+            if candidates::could_reclaim(&self.state, gang, queue, from)
+                && self.members_could_own((queue, gang), from)
+            {
+                found.push((queue, gang));
+            }
+            if found.len() == KINDS_MAX {
+                break;
+            }
+        }
+        self.reclaimers.0 = Some(kinds);
+        found
+    }
+
+    /// Gangs in queues that hold quota and have members without a place that may stop others:
+    /// those alike together, in queue order.
+    fn kinds_of_joiners(&self) -> Vec<Vec<WorkloadIdx>> {
+        let growing = self.growth.iter().chain(&self.growth_parked).copied();
+        let mut gangs: Vec<WorkloadIdx> =
+            growing.filter(|gang| self.makes_room(*gang).is_some()).collect();
+        self.state.in_queue_order(&mut gangs);
+        let mut kinds: Vec<Vec<WorkloadIdx>> = Vec::new();
+        let mut known = BTreeMap::new();
+        for gang in gangs {
+            let asks: Vec<(ShapeIdx, usize)> = self
+                .needy_by_shape(gang)
+                .iter()
+                .map(|group| (self.state.pods[group[0]].shape, group.len()))
+                .collect();
+            let priority = self.state.workloads[gang].priority;
+            let kind = (self.makes_room(gang), priority, self.missing(gang), asks);
+            let at = *known.entry(kind).or_insert(kinds.len());
+            if at == kinds.len() {
+                kinds.push(Vec::new());
+            }
+            kinds[at].push(gang);
+        }
+        kinds
+    }
+
+    /// The queue in which members of a gang that runs may stop others, if they wait for that.
+    fn makes_room(&self, gang: WorkloadIdx) -> Option<QueueIdx> {
+        let state = self.state.workloads.get(gang)?.state;
+        if !matches!(state, State::Running | State::Binding) || self.state.claims_to_join(gang) {
+            return None;
+        }
+        let queue = self.stops_others_in(gang)??;
+        let waiting = self.needy(gang);
+        let waits = match self.missing(gang) {
+            0 => {
+                waiting.iter().any(self.stops_by_itself(gang)) && self.holds_extras(gang).is_none()
+            }
+            missing => waiting.len() >= missing as usize && self.queueless(gang).is_none(),
+        };
+        let may = waits && self.lacks_anew(gang).is_none() && !self.gives_back(gang);
+        may.then_some(queue)
+    }
+
+    /// Whether what its queue may claim as its own, beside what the gang holds, is enough for what
+    /// it lacks, or for some member that is work of its own.
+    fn members_could_own(
+        &mut self,
+        (queue, gang): (QueueIdx, WorkloadIdx),
+        other: QueueIdx,
+    ) -> bool {
+        let missing = self.missing(gang);
+        if missing > 0 {
+            let sets = self.demands_of(gang, missing);
+            return self.could_own((queue, gang), &sets, other);
+        }
+        let waiting = self.needy(gang);
+        let mut shapes: Vec<ShapeIdx> = waiting
+            .iter()
+            .filter(|pod| self.stops_by_itself(gang)(pod))
+            .map(|pod| self.state.pods[*pod].shape)
+            .collect();
+        shapes.sort_unstable();
+        shapes.dedup();
+        shapes.into_iter().any(|shape| {
+            let one = SetDemand { shape, name: "main".into(), count: 1 };
+            self.could_own((queue, gang), &[one], other)
+        })
+    }
+
+    /// Whether the members of one gang that wait would stop another gang as things are.
+    pub(super) fn would_stop(&mut self, gang: WorkloadIdx, other: WorkloadIdx) -> bool {
+        let mut groups = self.needy_by_shape(gang);
+        let missing = self.missing(gang) as usize;
+        let rooms: Vec<Room> = match missing {
+            0 => {
+                let by_itself = self.stops_by_itself(gang);
+                groups.iter_mut().for_each(|group| group.retain(&by_itself));
+                drop(by_itself);
+                groups.retain(|group| !group.is_empty());
+                groups.iter().map(|group| self.room_for_most(gang, group)).collect()
+            }
+            _ => vec![self.room_for_missing(gang, &groups, missing)],
+        };
+        let mut victims = rooms.iter().flatten().flat_map(|room| &room.victims);
+        victims.any(|victim| victim.workload == other)
+    }
+}
