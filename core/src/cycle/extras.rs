@@ -9,8 +9,8 @@
 //! Wanted: extras never take what the head of a strict queue keeps back, and their queue borrows
 //! nothing for them while work waits elsewhere that owns what it asks, could take back what is
 //! lent, and would fit into the cluster if it were empty; nor while members of another gang that
-//! runs would stop theirs for that ([`reclaimers`](super::reclaimers)). The others join; those that
-//! wait say for whom. In their own queue they pass heads like any smaller work does. They stop
+//! runs would stop some of it for that ([`reclaimers`](super::reclaimers)). The others join; those
+//! that wait say for whom. In their own queue they pass heads like any smaller work does. They stop
 //! nobody, but for those that are work of their own ([`joining`](super::joining)).
 //!
 //! Members that are of use only together ([`replicas`](crate::model)) join together.
@@ -174,7 +174,7 @@ impl Engine {
         let borrowed = lot.iter().find_map(|pod| borrowed_by(txn.state(), *pod));
         let aside = txn.set_aside();
         let why = borrowed.and_then(|(queue, fr)| {
-            let by = self.who_takes_back(workload, queue, owners)?;
+            let by = self.who_takes_back(queue, owners)?;
             Some(self.exposed_to(by, queue, fr))
         });
         let why = why.or_else(|| self.delayed_by_member(workload));
@@ -190,18 +190,16 @@ impl Engine {
         }
     }
 
-    /// Whom members of a gang that have their places, and for whom its queue borrows, would be
-    /// stopped for, and all of the gang with them.
+    /// For whom work of a queue would be stopped that borrows for members that have their places.
     fn who_takes_back(
         &mut self,
-        workload: WorkloadIdx,
         from: QueueIdx,
         owners: &mut Owners,
     ) -> Option<(QueueIdx, WorkloadIdx)> {
         let waits = *owners.waits.get_or_insert_with(|| self.who_may_reclaim(from));
         waits.or_else(|| {
             let run = owners.run.get_or_insert_with(|| self.reclaim_for_members(from));
-            run.iter().copied().find(|(_, other)| self.would_stop(*other, workload))
+            run.iter().copied().find(|(_, other)| self.would_stop(*other, from))
         })
     }
 
@@ -394,7 +392,7 @@ impl Own {
         }
         let all = if self.borrows { potential } else { potential.min(owned) };
         let held = self.held.iter().filter(|(of, _)| *of == fr).map(|(_, amount)| *amount);
-        all.saturating_sub(resources::total(held))
+        all.saturating_sub(resources::total(held)).max(0)
     }
 
     /// How much of a resource in all flavors of a group.

@@ -2,27 +2,35 @@
 //!
 //! Problem: not only heads stop others. What a gang that runs lacks may do so too, and members of
 //! it that are work of their own ([`joining`](super::joining)). Where extra members of another gang
-//! have its queue borrow beside one of those, that gang comes within reach, and is stopped whole
-//! one round later.
+//! have its queue borrow beside one of those, what is in that queue comes within reach, and this
+//! gang or another one is stopped whole one round later.
 //!
 //! Decides, with extra members in their places: whether the members of some other gang that look
-//! for room would stop theirs. That is searched, not told from what a queue owns as it is for
-//! heads: two gangs whose members both wait, in queues that other work fills, would else wait for
-//! each other while there is quota to borrow. Of what would really be stopped no two gangs wait for
-//! each other: members with which their queue ends within its own quota wait for nobody, those that
-//! take back while it borrows stop none but lower priorities, and those that do so by shares none
-//! but queues whose share is higher.
+//! for room would stop anybody of their queue. That is searched, not told from what a queue owns as
+//! it is for heads: two gangs whose members both wait, in queues that other work fills, would else
+//! wait for each other while there is quota to borrow. Of what would really be stopped no two gangs
+//! wait for each other: members with which their queue ends within its own quota wait for nobody,
+//! those that take back while it borrows stop none but lower priorities, and those that do so by
+//! shares none but queues whose share is higher.
 //!
-//! Restart: nothing is kept but for the length of a batch of facts. Cost: a pass over gangs that
-//! run and have members that wait, once in a round; for each gang that would borrow a look at one
-//! of each kind of them; and for each member, or replica, that would borrow a search for victims
-//! for those kinds that could own what they ask, of which at most so many are looked at.
+//! Who waits for that is looked at again in each round that decides something: who would be stopped
+//! depends on what is used.
+//!
+//! Restart: which gangs may stop others is known for one batch of facts at most. Cost: a pass over
+//! gangs that run and have members that wait, once in a round; for each gang that would borrow a
+//! look at one of each kind of them (who ask the same, in the same flavors, with the same priority,
+//! and beside the same nodes where that matters); and for each member, or replica, that would
+//! borrow a search for victims for those kinds that could own what they ask, of which at most so
+//! many are looked at.
 
 use std::collections::BTreeMap;
+
+use capstan_topology::NodeIdx;
 
 use crate::cycle::joining::Room;
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::SetLevels;
 use crate::plan::State;
 use crate::quota::flavors::SetDemand;
 use crate::victims::candidates;
@@ -76,13 +84,22 @@ impl Engine {
         let mut kinds: Vec<Vec<WorkloadIdx>> = Vec::new();
         let mut known = BTreeMap::new();
         for gang in gangs {
-            let asks: Vec<(ShapeIdx, usize)> = self
-                .needy_by_shape(gang)
-                .iter()
-                .map(|group| (self.state.pods[group[0]].shape, group.len()))
+            let entry = &self.state.workloads[gang];
+            let asks = self.needy_by_shape(gang).into_iter().map(|group| {
+                let shape = self.state.pods[group[0]].shape;
+                let set = entry.assignment.as_ref().and_then(|held| held.set(shape));
+                (shape, group.len(), set.map(|set| set.nodes_of.clone()))
+            });
+            let asks: Vec<_> = asks.collect();
+            let beside = asks.iter().any(|(shape, ..)| self.looks_at_others(gang, *shape));
+            let mut near: Vec<NodeIdx> = self
+                .state
+                .placed(gang)
+                .filter(|_| beside)
+                .filter_map(|pod| self.state.pods[pod].place)
                 .collect();
-            let priority = self.state.workloads[gang].priority;
-            let kind = (self.makes_room(gang), priority, self.missing(gang), asks);
+            near.sort_unstable();
+            let kind = (self.makes_room(gang), entry.priority, self.missing(gang), asks, near);
             let at = *known.entry(kind).or_insert(kinds.len());
             if at == kinds.len() {
                 kinds.push(Vec::new());
@@ -90,6 +107,21 @@ impl Engine {
             kinds[at].push(gang);
         }
         kinds
+    }
+
+    /// Whether where members of a shape may go depends on where others of their gang are.
+    fn looks_at_others(&self, gang: WorkloadIdx, shape: ShapeIdx) -> bool {
+        let entry = &self.state.workloads[gang];
+        let facts = &self.state.room.shape(shape).facts;
+        let needs = |own: &SetLevels| own.needed().next().is_some();
+        let topology = entry.topology();
+        topology.required.is_some()
+            || topology.slices.is_some()
+            || entry.own_levels(&self.state.room).any(needs)
+            || facts.neighbours.is_some()
+            || !facts.ports.is_empty()
+            || facts.volumes.is_some()
+            || !facts.claims.is_empty()
     }
 
     /// The queue in which members of a gang that runs may stop others, if they wait for that.
@@ -136,8 +168,8 @@ impl Engine {
         })
     }
 
-    /// Whether the members of one gang that wait would stop another gang as things are.
-    pub(super) fn would_stop(&mut self, gang: WorkloadIdx, other: WorkloadIdx) -> bool {
+    /// Whether the members of a gang that wait would stop anybody of another queue as things are.
+    pub(super) fn would_stop(&mut self, gang: WorkloadIdx, of: QueueIdx) -> bool {
         let mut groups = self.needy_by_shape(gang);
         let missing = self.missing(gang) as usize;
         let rooms: Vec<Room> = match missing {
@@ -151,6 +183,9 @@ impl Engine {
             _ => vec![self.room_for_missing(gang, &groups, missing)],
         };
         let mut victims = rooms.iter().flatten().flat_map(|room| &room.victims);
-        victims.any(|victim| victim.workload == other)
+        victims.any(|victim| {
+            let held = self.state.workloads[victim.workload].assignment.as_ref();
+            held.is_some_and(|held| held.queue == Some(of))
+        })
     }
 }

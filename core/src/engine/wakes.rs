@@ -93,7 +93,8 @@ impl Engine {
         self.growth.extend(self.growth_parked.extract_if(.., behind));
     }
 
-    /// The same of those whose head started in this round, or waits no more.
+    /// The same of those whose head started in this round, or waits no more; and of those whom
+    /// members of other gangs would take back: that depends on who uses what.
     pub(crate) fn wake_those_whose_head_started(&mut self) {
         let state = &self.state;
         let waits = |head: &Text| {
@@ -102,7 +103,10 @@ impl Engine {
             known.is_some_and(|head| self.waits(*head))
         };
         let free = |workload: &WorkloadIdx| {
-            head_before(&state.workloads[*workload]).is_some_and(|head| !waits(head))
+            let gang = &state.workloads[*workload];
+            let told = gang.reason.as_ref().map(obstacles::told);
+            matches!(told, Some(Reason::Exposes { joins: true, .. }))
+                || head_before(gang).is_some_and(|head| !waits(head))
         };
         let free: Vec<WorkloadIdx> = self.growth_parked.iter().copied().filter(free).collect();
         for workload in free {
