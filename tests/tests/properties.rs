@@ -321,9 +321,8 @@ proptest! {
             let name = effect.workload.to_string();
             match effect.action {
                 Action::Bind { .. } if !effect.completes && runs.contains(&name) => {
-                    if !(others_leave && unqueued.contains(&name)) {
-                        grown.insert(name);
-                    }
+                    let told = !(others_leave && unqueued.contains(&name));
+                    grown.extend(told.then_some(name));
                 }
                 Action::Evict { .. } | Action::SuspendOwner { .. } => {
                     others_leave = true;
