@@ -154,12 +154,10 @@ impl Engine {
             let sets = self.demands_of(gang, missing);
             return self.could_own((queue, gang), &sets, other);
         }
-        let waiting = self.needy(gang);
-        let mut shapes: Vec<ShapeIdx> = waiting
-            .iter()
-            .filter(|pod| self.stops_by_itself(gang)(pod))
-            .map(|pod| self.state.pods[*pod].shape)
-            .collect();
+        let own = self.stops_by_itself(gang);
+        let waiting = self.needy(gang).into_iter().filter(|pod| own(pod));
+        let mut shapes: Vec<ShapeIdx> = waiting.map(|pod| self.state.pods[pod].shape).collect();
+        drop(own);
         shapes.sort_unstable();
         shapes.dedup();
         shapes.into_iter().any(|shape| {
