@@ -297,8 +297,7 @@ proptest! {
     #![proptest_config(config())]
 
     /// Extra members join where that costs nobody who runs what they have: no gang grows and is
-    /// stopped for somebody who waited when it grew. Of what has no queue that is not said while
-    /// others leave: who waited for their quota has priority over it as before.
+    /// stopped for somebody who waited when it grew.
     #[test]
     fn no_gang_that_runs_is_stopped_because_it_grew(cluster in cluster(), extras in 1..3_u32) {
         let mut stage = settled(cluster.facts())?;
@@ -312,20 +311,14 @@ proptest! {
             _ => false,
         });
         stage.add(more);
-        let views = stage.engine.workloads().into_iter();
-        let unqueued = views.filter(|view| view.cluster_queue.is_none());
-        let unqueued: BTreeSet<String> =
-            unqueued.map(|view| format!("{}/{}", view.namespace, view.name)).collect();
-        let (mut grown, mut others_leave) = (BTreeSet::new(), false);
+        let mut grown = BTreeSet::new();
         for effect in stage.settle(|_| {}).into_iter().flat_map(|output| output.effects) {
             let name = effect.workload.to_string();
             match effect.action {
                 Action::Bind { .. } if !effect.completes && runs.contains(&name) => {
-                    let told = !(others_leave && unqueued.contains(&name));
-                    grown.extend(told.then_some(name));
+                    grown.insert(name);
                 }
                 Action::Evict { .. } | Action::SuspendOwner { .. } => {
-                    others_leave = true;
                     prop_assert!(!grown.contains(&name), "{name} grew and was stopped");
                 }
                 _ => {}
