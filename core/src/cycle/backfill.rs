@@ -18,8 +18,8 @@ use crate::cycle::nominate::asks;
 use crate::cycle::settle::place_all;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
-use crate::engine::reservations::Starter;
 use crate::engine::reservations::timetable::{Slot, Started};
+use crate::engine::reservations::{Asks, Starter};
 use crate::engine::waiting::in_turn::Turn;
 use crate::engine::waiting::{RunTime, Wake};
 use crate::explain::reason::Reason;
@@ -359,7 +359,7 @@ impl Engine {
         let heights = charges.filter_map(|(fr, _)| Some(quota.tree.borrow_height(node?, *fr, 0).0));
         let borrowing = heights.max().unwrap_or(0);
         // What it runs with counts already.
-        Starter { queue, workload: gang, borrowing, asks: Default::default(), beside: false }
+        Starter::of(queue, gang, borrowing, Asks::default())
     }
 
     /// Reservations of others that an entry could delay: it does not go before them, and may still

@@ -28,9 +28,10 @@ use capstan_topology::ResourceIdx;
 use crate::cycle::{Round, beside};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
+use crate::model::held::Held;
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
-use crate::model::state::{ClusterState, Held};
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::place::classes::Scoring;
@@ -90,7 +91,7 @@ impl Engine {
         self.standing(Some(except)).collect()
     }
 
-    /// The same of all of them, or all but one.
+    /// The same of all of them, or all but one; within a round, of those who had no turn in it yet.
     pub(crate) fn standing(&self, except: Option<WorkloadIdx>) -> impl Iterator<Item = Held> + '_ {
         let workloads = &self.state.workloads;
         let stands = move |held: &Held| {
@@ -99,7 +100,7 @@ impl Engine {
                 by.state == State::Queued && by.queue == QueueRef::Queue(held.queue)
             })
         };
-        self.kept_back.last().iter().copied().filter(stands)
+        self.kept_back.standing().filter(stands)
     }
 
     /// Places as many members as may join, one by one, or replica by replica; whether any did.

@@ -12,10 +12,10 @@
 //! or a fact comes in. Restart: begins with nothing. Cost: a copy of what is kept back for each
 //! round in which it changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::held::Held;
 use crate::model::ids::WorkloadIdx;
-use crate::model::state::Held;
 use crate::time::Time;
 
 /// How often the same wakes those from whom it is kept.
@@ -25,6 +25,8 @@ const TIMES_MAX: u32 = 4;
 #[derive(Debug, Default)]
 pub(crate) struct KeptBack {
     last: Vec<Held>,
+    /// Who had a turn in this round, if anybody kept something back in the last one.
+    turns: BTreeSet<WorkloadIdx>,
     times: BTreeMap<Vec<Held>, u32>,
     starts: BTreeMap<Starts, u32>,
 }
@@ -38,9 +40,22 @@ impl KeptBack {
         &self.last
     }
 
+    /// Somebody has its turn: what it kept back in the last round does not stand any more.
+    pub(crate) fn has_turn(&mut self, workload: WorkloadIdx) {
+        if !self.last.is_empty() {
+            self.turns.insert(workload);
+        }
+    }
+
+    /// What was kept back in the last round by those who had no turn in this one yet.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = Held> + '_ {
+        self.last.iter().copied().filter(|held| !self.turns.contains(&held.by))
+    }
+
     /// Takes what was kept back in a round; whether whoever it was kept from is to be looked at
     /// again for that.
     pub(crate) fn note(&mut self, held: Vec<Held>) -> bool {
+        self.turns.clear();
         if self.last == held {
             return false;
         }
@@ -81,7 +96,8 @@ mod tests {
     use crate::model::ids::{FrIdx, QueueIdx};
 
     fn held(amount: i64) -> Vec<Held> {
-        vec![Held { queue: QueueIdx(0), fr: FrIdx(0), amount, by: WorkloadIdx::FIRST }]
+        let (queue, fr, by) = (QueueIdx(0), FrIdx(0), WorkloadIdx::FIRST);
+        vec![Held { queue, fr, amount, by, asked: amount, borrowing: 0 }]
     }
 
     #[test]
@@ -97,6 +113,17 @@ mod tests {
         kept.all_is_new();
         assert!(kept.note(held(2)));
         assert_eq!(kept.last(), held(2));
+    }
+
+    #[test]
+    fn what_was_kept_back_stands_until_its_keeper_has_a_turn() {
+        let mut kept = KeptBack::default();
+        kept.note(held(2));
+        assert_eq!(kept.standing().collect::<Vec<Held>>(), held(2));
+        kept.has_turn(WorkloadIdx::FIRST);
+        assert_eq!(kept.standing().count(), 0, "it may keep something else now");
+        kept.note(held(2));
+        assert_eq!(kept.standing().collect::<Vec<Held>>(), held(2), "the next round");
     }
 
     #[test]

@@ -10,9 +10,10 @@ use crate::engine::Engine;
 use crate::engine::waiting::Wake;
 use crate::explain::reason::Reason;
 use crate::model::claim::Places;
+use crate::model::held::Held;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
-use crate::model::state::{ClusterState, Held};
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
@@ -25,6 +26,7 @@ impl Engine {
     /// Does what was nominated, if it still holds.
     pub(crate) fn settle(&mut self, now: Time, entry: Entry, round: &mut Round) {
         let workload = entry.workload;
+        self.kept_back.has_turn(workload);
         let passed = self.state.pass_nominated(workload);
         // Who waits for victims and does not start without begins with those who have places there.
         let claimed = self.state.claims.get(workload).is_some();
@@ -111,7 +113,7 @@ impl Engine {
         self.wait(entry, round);
     }
 
-    pub(super) fn quota_still_fits(&self, entry: &Entry) -> bool {
+    pub(crate) fn quota_still_fits(&self, entry: &Entry) -> bool {
         let Some(queue) = entry.queue else { return true };
         let quota = &self.state.quota;
         let node = quota.queue(queue).node.expect("only existing queues have heads");
@@ -234,19 +236,10 @@ impl Engine {
         if !victims::holds_back(facts.preemption.reclaim) {
             return;
         }
-        let node = slot.node.expect("only existing queues have heads");
-        for &(fr, amount) in &entry.choice.usage {
-            let tree = &self.state.quota.tree;
-            let (nominal, used) = (tree.nominal(node, fr), tree.usage(node, fr));
-            let held = match (entry.choice.borrowing, tree.borrowing_limit(node, fr)) {
-                (0, _) => amount.min(nominal.saturating_sub(used)).max(0),
-                (_, None) => amount,
-                (_, Some(limit)) => {
-                    amount.min(nominal.saturating_add(limit).saturating_sub(used)).max(0)
-                }
-            };
-            let (amount, by) = (held, entry.workload);
-            self.state.hold(Held { queue, fr, amount, by });
+        let (by, borrowing) = (entry.workload, entry.choice.borrowing);
+        for &(fr, asked) in &entry.choice.usage {
+            let amount = self.state.keeps(queue, fr, (asked, borrowing));
+            self.state.hold(Held { queue, fr, amount, by, asked, borrowing });
         }
     }
 

@@ -22,6 +22,7 @@ pub mod budgets;
 pub mod claim;
 mod devices;
 pub mod facts;
+pub mod held;
 mod holds;
 pub mod ids;
 pub mod images;

@@ -15,6 +15,7 @@ use crate::model::bills::{self, Bills};
 use crate::model::budgets::Budgets;
 use crate::model::claim::Claims;
 use crate::model::facts::QueueFacts;
+use crate::model::held::Held;
 use crate::model::ids::{
     Arena, ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx,
 };
@@ -45,19 +46,6 @@ use crate::victims::turns::Turns;
 
 /// What prices are for, in milliseconds.
 const MILLIS_OF_AN_HOUR: i64 = 3_600_000;
-
-/// Quota that is kept back for somebody within a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Held {
-    /// Its queue.
-    pub queue: QueueIdx,
-    /// Flavor and resource.
-    pub fr: FrIdx,
-    /// How much.
-    pub amount: i64,
-    /// Who keeps it.
-    pub by: WorkloadIdx,
-}
 
 /// Everything that the engine knows.
 #[derive(Debug, Default)]
@@ -288,21 +276,6 @@ impl ClusterState {
         for &(fr, amount) in &set.charge {
             charge(&mut self.quota, queue, fr, bills::charged(&self.bills, pod, amount));
         }
-    }
-
-    /// Keeps quota back within a round.
-    pub fn hold(&mut self, held: Held) {
-        self.quota.change(held.queue, held.fr, held.amount);
-        self.held.push(held);
-    }
-
-    /// Frees all that is kept back, and returns it.
-    pub fn let_go(&mut self) -> Vec<Held> {
-        let held = std::mem::take(&mut self.held);
-        for held in &held {
-            self.quota.change(held.queue, held.fr, -held.amount);
-        }
-        held
     }
 
     /// Sets what a workload holds quota with and keeps the sets of holders; returns the old one.

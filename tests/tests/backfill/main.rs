@@ -19,6 +19,7 @@ use capstan_tests::facts::{
 };
 use capstan_tests::play::Stage;
 
+mod beside_strict;
 mod budgets;
 mod flavors;
 mod held;

@@ -21,8 +21,8 @@
 //! nobody says how long it runs, and no budget is spent. Nothing is kept.
 
 use crate::engine::Engine;
-use crate::engine::reservations::Starter;
 use crate::engine::reservations::timetable::{Slot, Started};
+use crate::engine::reservations::{Asks, Starter};
 use crate::engine::spending::Ahead;
 use crate::explain::view::{Assumptions, Forecast};
 use crate::model::ids::{QueueIdx, WorkloadIdx};
@@ -299,8 +299,7 @@ impl Engine {
             later.will_end(time.plus(runs), workload);
         }
         // It has started in this play: what it asks counts.
-        let (borrowing, asks) = (started.borrowing, Default::default());
-        let who = Starter { queue, workload, borrowing, asks, beside: false };
+        let who = Starter::of(queue, workload, started.borrowing, Asks::default());
         let in_time;
         (aside, in_time) = self.delays_nobody(aside, &later, &who, time);
         if !in_time {
@@ -349,7 +348,7 @@ impl Engine {
                 (_, Some(slot)) => {
                     let (before, started): (Checkpoint, Option<Started>);
                     (aside, before) = self.checkpoint(aside);
-                    (aside, started) = self.start_in(aside, slot.queue, slot.workload);
+                    (aside, started) = self.start_reserved(aside, slot);
                     let started = started.filter(|it| it.borrowing <= slot.borrowing);
                     cursor.next += 1;
                     match (started, self.run_time(slot.workload)) {
@@ -368,6 +367,17 @@ impl Engine {
         }
         cursor.time = cursor.time.max(to);
         aside
+    }
+
+    /// Starts whose start is reserved, beside what heads of strict queues keep from it.
+    fn start_reserved(&mut self, aside: SetAside, slot: Slot) -> (SetAside, Option<Started>) {
+        let kept = self.kept_for_starts(&[slot], None);
+        let held = self.state.let_go();
+        kept.into_iter().flatten().for_each(|kept| self.state.hold_anew(kept));
+        let (aside, started) = self.start_in(aside, slot.queue, slot.workload);
+        self.state.let_go();
+        held.into_iter().for_each(|held| self.state.hold(held));
+        (aside, started)
     }
 
     fn checkpoint(&mut self, aside: SetAside) -> (SetAside, Checkpoint) {

@@ -278,7 +278,8 @@ impl Engine {
         }
     }
 
-    /// What is free beside what reserved starts need; `None`: some do not hold.
+    /// What is free beside what reserved starts need and heads of strict queues keep back; `None`:
+    /// some do not hold.
     fn free_beside(&mut self) -> Option<Free> {
         let slots = self.slots(None);
         let ends = self.believed_for(&slots, None);
@@ -286,9 +287,15 @@ impl Engine {
         let kept = self.kept_for(&ends, &slots, &started);
         let queues: Vec<QueueIdx> = self.waiting.lines().flatten().collect();
         let least = self.least_asked();
+        let strict = self.kept_by_strict_heads();
+        let held = self.state.let_go();
         let mut txn = Txn::begin(&mut self.state);
+        strict.iter().for_each(|kept| txn.propose(kept.queue, kept.fr, kept.amount, true));
         kept.count(&mut txn, true);
-        Some(Free::of(txn.state(), &queues, &least))
+        let free = Free::of(txn.state(), &queues, &least);
+        drop(txn);
+        held.into_iter().for_each(|held| self.state.hold(held));
+        Some(free)
     }
 
     /// What each pod of those who are held asks at least.

@@ -33,7 +33,7 @@
 //! Whoever has none because of a bound says so ([`Unreserved`]).
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cycle::Entry;
 use crate::engine::Engine;
@@ -54,8 +54,7 @@ mod run_times;
 pub(crate) mod timetable;
 
 pub(crate) use learned::Learned;
-use ranks::Asks;
-pub(crate) use ranks::Starter;
+pub(crate) use ranks::{Asks, Starter};
 pub(crate) use run_times::Ends;
 
 /// A reserved start that had to be put off so often because an end did not come is given up: the
@@ -94,6 +93,8 @@ pub(crate) struct Reservations {
     kept: Vec<Reservation>,
     /// What they ask of quota.
     asked: BTreeMap<WorkloadIdx, Asks>,
+    /// Heads of strict queues that kept something back when they had their turn last.
+    keepers: BTreeMap<WorkloadIdx, BTreeSet<WorkloadIdx>>,
     /// Searches in vain in this step, by queue.
     tried: BTreeMap<Option<QueueIdx>, Vec<WorkloadIdx>>,
     /// How often an end did not come that a start was reserved for.
@@ -173,6 +174,7 @@ impl Reservations {
         if let Some(at) = self.kept.iter().position(of) {
             let gone = self.kept.remove(at);
             self.asked.remove(&workload);
+            self.keepers.remove(&workload);
             self.open.push(gone.slot.queue);
             self.open.extend(self.without.values().map(|(queue, _)| *queue));
             self.moved = true;
@@ -280,7 +282,7 @@ impl Engine {
         if tried >= TRIED_MAX || self.counts.forecasts >= FORECASTS_MAX {
             return self.note_behind(workload, queue);
         }
-        let who = Starter { beside: true, ..self.starter(entry) };
+        let who = Starter { in_turn: true, ..self.starter(entry) };
         let instead = match self.instead_of_whom(&who, args.most as usize) {
             Ok(instead) => instead,
             Err(full) => {
@@ -306,6 +308,7 @@ impl Engine {
         }
         self.reservations.kept.push(Reservation { slot, looked_at: true });
         self.reservations.asked.insert(workload, asks);
+        self.note_keepers(workload);
         self.sort_reservations();
         self.mark(workload);
         if behind {
@@ -365,7 +368,8 @@ impl Engine {
             if then > borrowing && least == Some(soonest) {
                 break;
             }
-            let other = self.search(&Starter { borrowing: most, ..who.clone() }, most, instead);
+            let stands = Starter { borrowing: most, ..who.clone() };
+            let other = self.search(&stands, most, instead);
             let better = |it: &Found| least.is_none_or(|at| it.slot.start < at);
             found = other.ok().filter(better).or(found);
         }
@@ -385,7 +389,7 @@ impl Engine {
         let concerned = slots.iter().map(|slot| slot.workload).chain([workload]);
         let (ends, left_out) = self.ends_for(concerned);
         let times = self.times(&ends, &slots, queue);
-        let within = Starter { borrowing: most, ..who.clone() };
+        let within = Starter { most, ..who.clone() };
         let Some((start, terms)) = self.earliest(&ends, &slots, &within, &times) else {
             let looked_at = ends.len() as u32;
             return Err((left_out > 0).then_some(Unreserved::Ends { looked_at, left_out }));
@@ -429,13 +433,12 @@ impl Engine {
     fn look_at_reservation(&mut self, workload: WorkloadIdx) {
         let mut kept = self.reservations.kept.iter_mut();
         let kept = kept.find(|kept| kept.slot.workload == workload).expect("it has one");
-        if std::mem::replace(&mut kept.looked_at, true) {
+        let (slot, looked_at) = (kept.slot, std::mem::replace(&mut kept.looked_at, true));
+        if !self.note_keepers(workload) && looked_at {
             return;
         }
-        self.put_off_kept_out(workload);
-        let Some(slot) = self.reservations.slot_of(workload) else { return };
         let start = slot.start.max(self.state.now);
-        let who = Starter { beside: true, ..self.starter_at(&slot) };
+        let who = Starter { in_turn: true, ..self.starter_at(&slot) };
         let (others, behind) = self.slots_before(&who, None);
         let ends = self.believed_for(&others, Some(workload));
         let Some(terms) = self.fits_at(&ends, &others, &who, start) else {
@@ -503,7 +506,7 @@ impl Engine {
     /// was to, how far: then more go before it.
     fn start_behind(&mut self, before: &[Slot], slot: Slot) -> Option<(Time, u32)> {
         let (known, own) = (slot.start, self.starter_at(&slot));
-        let anyhow = Starter { borrowing: u32::MAX, ..own.clone() };
+        let anyhow = Starter { most: u32::MAX, ..own.clone() };
         let ends = self.believed_for(before, Some(slot.workload));
         for who in [&own, &anyhow] {
             if let Some(terms) = self.fits_at(&ends, before, who, known) {

@@ -66,8 +66,22 @@ pub(crate) struct Starter {
     pub borrowing: u32,
     /// What it asks; nothing of what counts already.
     pub asks: Asks,
-    /// It is its turn: it starts beside what heads of strict queues keep back from it.
-    pub beside: bool,
+    /// How far it may borrow where a start is searched.
+    pub most: u32,
+    /// It is its turn: whatever heads of strict queues keep back in this round is kept from it.
+    pub in_turn: bool,
+}
+
+impl Starter {
+    /// Somebody who borrows no further than that, and whose turn it is not.
+    pub fn of(
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        borrowing: u32,
+        asks: Asks,
+    ) -> Starter {
+        Starter { queue, workload, borrowing, asks, most: borrowing, in_turn: false }
+    }
 }
 
 /// Where work stands among that of other queues; smaller goes first.
@@ -117,8 +131,8 @@ pub(super) type Standing<'a> = (Rank, (Reverse<i32>, Time, &'a Text));
 impl Engine {
     /// An entry as one that would start.
     pub(crate) fn starter(&self, entry: &Entry) -> Starter {
-        let (queue, workload, borrowing) = (entry.queue, entry.workload, entry.choice.borrowing);
-        Starter { queue, workload, borrowing, asks: self.asks_of(entry), beside: false }
+        let asks = self.asks_of(entry);
+        Starter::of(entry.queue, entry.workload, entry.choice.borrowing, asks)
     }
 
     /// What an entry asks of quota, if that is compared.
@@ -132,8 +146,7 @@ impl Engine {
     /// A head with a reserved start, as it will start.
     pub(super) fn starter_at(&self, slot: &Slot) -> Starter {
         let &Slot { queue, workload, borrowing, .. } = slot;
-        let asks = self.reservations.asks(workload);
-        Starter { queue, workload, borrowing, asks, beside: false }
+        Starter::of(queue, workload, borrowing, self.reservations.asks(workload))
     }
 
     /// Where somebody stands who would start.

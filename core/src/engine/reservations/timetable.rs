@@ -3,9 +3,10 @@
 //! A timetable names waiting workloads, each with the time at which it is to start. It is played on
 //! the state as it is (what runs ends when it says, each starts at its time where it then finds
 //! quota and nodes, and ends when it says), inside a transaction that is rolled back. Who waits for
-//! its victims counts as if they had left and it ran in the places that it claims. So whether all
-//! come in time is found out with every rule of quota and placement, and nothing is estimated but
-//! the ends.
+//! its victims counts as if they had left and it ran in the places that it claims. Nobody finds at
+//! its time what heads of strict queues keep back that are settled before it (`kept_out`). So
+//! whether all come in time is found out with every rule of quota and placement, and nothing is
+//! estimated but the ends.
 //!
 //! Cost: one nomination and one placement for each start, and taking away what ends before the
 //! last of them.
@@ -64,17 +65,17 @@ impl Engine {
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
     ) -> Result<Vec<Started>, usize> {
-        self.play_beside(ends, slots, None)
+        self.play_with(ends, slots, None)
     }
 
-    /// The same, where one of them starts beside what heads of strict queues keep back.
-    pub(super) fn play_beside(
+    /// The same with a start of somebody among them that is not reserved, or not yet.
+    fn play_with(
         &mut self,
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
-        beside: Option<WorkloadIdx>,
+        who: Option<&Starter>,
     ) -> Result<Vec<Started>, usize> {
-        let kept = beside.map_or_else(Vec::new, |_| self.kept_by_strict_heads());
+        let kept = self.kept_for_starts(slots, who);
         // What others keep back in this round is nothing that lasts.
         let held = self.state.let_go();
         let mut aside = Txn::begin(&mut self.state).set_aside();
@@ -87,9 +88,8 @@ impl Engine {
                 at += 1;
             }
             let before = txn.set_aside();
-            if beside == Some(slot.workload) {
-                kept.iter().for_each(|kept| self.state.hold(*kept));
-            }
+            let kept = kept.get(number).into_iter().flatten();
+            kept.for_each(|kept| self.state.hold_anew(*kept));
             let started;
             (aside, started) = self.start_in(before, slot.queue, slot.workload);
             self.state.let_go();
@@ -176,14 +176,14 @@ impl Engine {
         who: &Starter,
         start: Time,
     ) -> Option<Terms> {
-        let &Starter { queue, workload, borrowing, beside, .. } = who;
+        let &Starter { queue, workload, most, .. } = who;
         if self.budget_is_out_by(queue, start) {
             return None;
         }
         let mut slots = slots.to_vec();
-        self.put_in(&mut slots, Slot { workload, queue, start, borrowing });
+        self.put_in(&mut slots, Slot { workload, queue, start, borrowing: most });
         self.counts.forecasts += 1;
-        let mut started = self.play_beside(ends, &slots, beside.then_some(workload)).ok()?;
+        let mut started = self.play_with(ends, &slots, Some(who)).ok()?;
         let own = slots.iter().position(|slot| slot.workload == workload)?;
         let Started { borrowing, asks, .. } = started.swap_remove(own);
         Some(Terms { borrowing, asks })
