@@ -228,6 +228,7 @@ impl Engine {
         self.waiting.remove(victim);
         self.growth.remove(&victim);
         self.growth_parked.remove(&victim);
+        self.reclaimers.forget();
         let name = self.state.workloads[victim].full_name.clone();
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];

@@ -9,9 +9,11 @@
 //! Wanted: extras never take what the head of a strict queue keeps back, and their queue borrows
 //! nothing for them while work waits elsewhere that owns what it asks, could take back what is
 //! lent, and would fit into the cluster if it were empty; nor while members of another gang that
-//! runs would stop some of it for that ([`reclaimers`](super::reclaimers)). The others join; those
-//! that wait say for whom. In their own queue they pass heads like any smaller work does. They stop
-//! nobody, but for those that are work of their own ([`joining`](super::joining)).
+//! runs would stop some of it for that ([`reclaimers`](super::reclaimers)). What has no queue takes
+//! nothing for which it would be stopped once those have left who are leaving for others
+//! ([`once_gone`](super::once_gone)). The others join; those that wait say for whom. In their own
+//! queue they pass heads like any smaller work does. They stop nobody, but for those that are work
+//! of their own ([`joining`](super::joining)).
 //!
 //! Members that are of use only together ([`replicas`](crate::model)) join together.
 //!
@@ -21,11 +23,12 @@
 //!
 //! Restart: reads facts only. Cost: where the queue ends within its quota nothing; else once for
 //! each gang a look at the kinds of work that wait, as far as the first that could reclaim, and for
-//! those that own what they ask at nodes, until enough hold it.
+//! those that own what they ask at nodes, until enough hold it. What has no queue is in
+//! [`once_gone`](super::once_gone).
 
 use capstan_topology::ResourceIdx;
 
-use crate::cycle::{Round, beside};
+use crate::cycle::{Head, Round, beside};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::held::Held;
@@ -42,13 +45,16 @@ use crate::resources;
 use crate::time::Time;
 use crate::victims::candidates;
 
-/// Who could reclaim what the queue of a gang borrows, once looked for.
+/// Who could stop a gang because of its extra members, once looked for: what its queue borrows for
+/// them could be reclaimed, or it has none.
 #[derive(Default)]
 struct Owners {
     /// The first that waits.
     waits: Option<Option<(QueueIdx, WorkloadIdx)>>,
     /// Gangs that run, for members of theirs.
     run: Option<Vec<(QueueIdx, WorkloadIdx)>>,
+    /// Whoever goes before a gang without a queue, and may stop it once others have left.
+    once_gone: Option<Vec<Head>>,
 }
 
 impl Engine {
@@ -178,6 +184,7 @@ impl Engine {
             let by = self.who_takes_back(queue, owners)?;
             Some(self.exposed_to(by, queue, fr))
         });
+        let why = why.or_else(|| self.stopped_once_gone(workload, &mut owners.once_gone));
         let why = why.or_else(|| self.delayed_by_member(workload));
         let txn = Txn::take_up(&mut self.state, aside);
         match why {
@@ -260,6 +267,7 @@ impl Engine {
         let state = &self.state;
         let mut found: Vec<(QueueIdx, WorkloadIdx)> = Vec::new();
         for (queue, mut firsts) in self.waiting.firsts() {
+            let Some(queue) = queue else { continue };
             let slot = state.quota.queue(queue);
             let active = slot.facts.as_ref().filter(|_| slot.inactive.is_none());
             let Some(facts) = active.filter(|_| queue != from) else { continue };

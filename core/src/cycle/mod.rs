@@ -46,6 +46,7 @@ mod kept_back;
 mod left_out;
 mod nominate;
 mod of_roles;
+mod once_gone;
 mod overlap;
 mod parts;
 mod preemptions;

@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 
 use capstan_topology::NodeIdx;
 
+use crate::cycle::Head;
 use crate::cycle::joining::Room;
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
@@ -36,7 +37,7 @@ use crate::quota::flavors::SetDemand;
 use crate::victims::candidates;
 
 /// Kinds of gangs that one gang is compared with, the first in queue order.
-const KINDS_MAX: usize = 16;
+pub(super) const KINDS_MAX: usize = 16;
 
 /// Gangs that run and whose members may stop others, once looked up; those of a kind together.
 #[derive(Debug, Default)]
@@ -53,14 +54,9 @@ impl Engine {
     /// Of each kind of gang whose members wait in other queues the first, in queue order, where
     /// they could own what they ask and take back what a queue borrows.
     pub(super) fn reclaim_for_members(&mut self, from: QueueIdx) -> Vec<(QueueIdx, WorkloadIdx)> {
-        let kinds = match self.reclaimers.0.take() {
-            Some(kinds) => kinds,
-            None => self.kinds_of_joiners(),
-        };
         let mut found = Vec::new();
-        for kind in &kinds {
-            let gang = kind.iter().find_map(|gang| Some((self.makes_room(*gang)?, *gang)));
-            let Some((queue, gang)) = gang.filter(|(queue, _)| *queue != from) else { continue };
+        for (queue, gang) in self.first_joiners() {
+            let Some(queue) = queue.filter(|queue| *queue != from) else { continue };
             if candidates::could_reclaim(&self.state, gang, queue, from)
                 && self.members_could_own((queue, gang), from)
             {
@@ -70,12 +66,25 @@ impl Engine {
                 break;
             }
         }
-        self.reclaimers.0 = Some(kinds);
         found
     }
 
-    /// Gangs in queues that hold quota and have members without a place that may stop others:
-    /// those alike together, in queue order.
+    /// Of each kind of gang whose members wait and may stop others the first, in queue order.
+    pub(super) fn first_joiners(&mut self) -> Vec<Head> {
+        let kinds = match self.reclaimers.0.take() {
+            Some(kinds) => kinds,
+            None => self.kinds_of_joiners(),
+        };
+        let first = |kind: &Vec<WorkloadIdx>| {
+            kind.iter().find_map(|gang| Some((self.makes_room(*gang)?, *gang)))
+        };
+        let firsts = kinds.iter().filter_map(first).collect();
+        self.reclaimers.0 = Some(kinds);
+        firsts
+    }
+
+    /// Gangs that run and have members without a place that may stop others: those alike together,
+    /// in queue order.
     fn kinds_of_joiners(&self) -> Vec<Vec<WorkloadIdx>> {
         let growing = self.growth.iter().chain(&self.growth_parked).copied();
         let mut gangs: Vec<WorkloadIdx> =
@@ -124,13 +133,17 @@ impl Engine {
             || !facts.claims.is_empty()
     }
 
-    /// The queue in which members of a gang that runs may stop others, if they wait for that.
-    fn makes_room(&self, gang: WorkloadIdx) -> Option<QueueIdx> {
+    /// The queue in which members of a gang that runs may stop others, if they wait for that. A gang
+    /// without a queue takes nothing back: it is one of these while somebody leaves for others.
+    fn makes_room(&self, gang: WorkloadIdx) -> Option<Option<QueueIdx>> {
         let state = self.state.workloads.get(gang)?.state;
         if !matches!(state, State::Running | State::Binding) || self.state.claims_to_join(gang) {
             return None;
         }
-        let queue = self.stops_others_in(gang)??;
+        let queue = self.stops_others_in(gang)?;
+        if queue.is_none() && self.state.claims.is_empty() {
+            return None;
+        }
         let waiting = self.needy(gang);
         let waits = match self.missing(gang) {
             0 => {
@@ -168,6 +181,14 @@ impl Engine {
 
     /// Whether the members of a gang that wait would stop anybody of another queue as things are.
     pub(super) fn would_stop(&mut self, gang: WorkloadIdx, of: QueueIdx) -> bool {
+        self.stopped_for_members(gang).into_iter().any(|victim| {
+            let held = self.state.workloads[victim].assignment.as_ref();
+            held.is_some_and(|held| held.queue == Some(of))
+        })
+    }
+
+    /// Whom the members of a gang that wait would stop as things are.
+    pub(super) fn stopped_for_members(&mut self, gang: WorkloadIdx) -> Vec<WorkloadIdx> {
         let mut groups = self.needy_by_shape(gang);
         let missing = self.missing(gang) as usize;
         let rooms: Vec<Room> = match missing {
@@ -180,10 +201,7 @@ impl Engine {
             }
             _ => vec![self.room_for_missing(gang, &groups, missing)],
         };
-        let mut victims = rooms.iter().flatten().flat_map(|room| &room.victims);
-        victims.any(|victim| {
-            let held = self.state.workloads[victim.workload].assignment.as_ref();
-            held.is_some_and(|held| held.queue == Some(of))
-        })
+        let victims = rooms.iter().flatten().flat_map(|room| &room.victims);
+        victims.map(|victim| victim.workload).collect()
     }
 }

@@ -432,11 +432,12 @@ impl Waiting {
         groups.filter(whole).take(most).map(all).collect()
     }
 
-    /// For each queue the first of every group, parked or not, in no order.
-    pub fn firsts(&self) -> impl Iterator<Item = (QueueIdx, Vec<WorkloadIdx>)> + '_ {
-        self.lines.iter().filter_map(|(queue, line)| {
+    /// For each queue, the implicit one among them, the first of every group, parked or not, in no
+    /// order.
+    pub fn firsts(&self) -> impl Iterator<Item = (Option<QueueIdx>, Vec<WorkloadIdx>)> + '_ {
+        self.lines.iter().map(|(queue, line)| {
             let first = |group: &Group| Some(group.members.first_key_value()?.1.0);
-            Some(((*queue)?, line.groups.iter().filter_map(first).collect()))
+            (*queue, line.groups.iter().filter_map(first).collect())
         })
     }
 

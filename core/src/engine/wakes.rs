@@ -94,7 +94,8 @@ impl Engine {
     }
 
     /// The same of those whose head started in this round, or waits no more; and of those whom
-    /// members of other gangs would take back: that depends on who uses what.
+    /// members of other gangs would take back, or who are in somebody's way once others have left:
+    /// that depends on who uses what.
     pub(crate) fn wake_those_whose_head_started(&mut self) {
         let state = &self.state;
         let waits = |head: &Text| {
@@ -105,7 +106,7 @@ impl Engine {
         let free = |workload: &WorkloadIdx| {
             let gang = &state.workloads[*workload];
             let told = gang.reason.as_ref().map(obstacles::told);
-            matches!(told, Some(Reason::Exposes { joins: true, .. }))
+            matches!(told, Some(Reason::Exposes { joins: true, .. } | Reason::InTheWay { .. }))
                 || head_before(gang).is_some_and(|head| !waits(head))
         };
         let free: Vec<WorkloadIdx> = self.growth_parked.iter().copied().filter(free).collect();
@@ -141,6 +142,7 @@ impl Engine {
 fn head_before(gang: &Workload) -> Option<&Text> {
     match obstacles::told(gang.reason.as_ref()?) {
         Reason::Exposes { head, .. }
+        | Reason::InTheWay { head, .. }
         | Reason::HeldBack { head, .. }
         | Reason::Reserved { head, .. } => Some(head),
         _ => None,

@@ -311,6 +311,18 @@ pub enum Reason {
         /// It runs, and members of it wait.
         joins: bool,
     },
+    /// Beside one more extra member, work that waits and goes before their gang would stop work
+    /// without a queue once others have left.
+    InTheWay {
+        /// Namespace and name of that work.
+        head: Text,
+        /// Its ClusterQueue, if it has one.
+        queue: Option<Text>,
+        /// Preempted workloads that have not left.
+        leaving: u32,
+        /// It runs, and members of it wait.
+        joins: bool,
+    },
     /// The pod set of a gang that finds no nodes: by itself, or not beside others of the gang.
     Together {
         /// The pod set.

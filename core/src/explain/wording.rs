@@ -75,6 +75,7 @@ impl Reason {
             Reason::Topology(_) | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
             Reason::WaitingForVictims { .. }
             | Reason::WaitingForDevices { .. }
+            | Reason::InTheWay { .. }
             | Reason::StillHeld { .. } => "WaitingForPreemptedWorkloads",
             Reason::LostRace { then } | Reason::Together { then, .. } => then.code(),
             Reason::HeldBack { .. } | Reason::Exposes { .. } => "WaitingForQuota",
@@ -167,6 +168,7 @@ impl Reason {
             Reason::WaitingForVictims { .. }
             | Reason::WaitingForDevices { .. }
             | Reason::StillHeld { .. }
+            | Reason::InTheWay { .. }
             | Reason::Preempted { .. } => "victims",
             Reason::Backoff { .. } | Reason::TriedAgain { .. } => "time",
             Reason::LostRace { then } | Reason::Together { then, .. } => then.kind(),
@@ -292,7 +294,9 @@ impl fmt::Display for Reason {
             | Reason::WaitingForDevices { .. }
             | Reason::StillHeld { .. } => waits::write_leaving(out, self),
             Reason::Preparing { pods, what } => waits::write_preparing(out, *pods, what),
-            Reason::HeldBack { .. } | Reason::Exposes { .. } => waits::write_for_head(out, self),
+            Reason::HeldBack { .. } | Reason::Exposes { .. } | Reason::InTheWay { .. } => {
+                waits::write_for_head(out, self)
+            }
             Reason::Reserved { .. } => reserved::write_reserved(out, self),
             Reason::BudgetExhausted(over) => over.fmt(out),
             Reason::LostRace { then } => then.fmt(out),

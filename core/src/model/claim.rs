@@ -157,6 +157,14 @@ impl Claims {
         from.take_while(|(named, _)| *named == victim).map(|(_, claimant)| *claimant).collect()
     }
 
+    /// Victims that claims name, each once.
+    pub fn victims(&self) -> Vec<WorkloadIdx> {
+        let mut victims: Vec<WorkloadIdx> =
+            self.by_victim.iter().map(|(victim, _)| *victim).collect();
+        victims.dedup();
+        victims
+    }
+
     /// Whether everything that a workload leaves was promised.
     pub fn spent(&self, victim: WorkloadIdx) -> bool {
         self.spent.contains(victim)

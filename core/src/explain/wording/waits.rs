@@ -99,6 +99,7 @@ pub fn write_stopped(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Resu
 pub fn write_for_head(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     match reason {
         Reason::Exposes { .. } => write_exposes(out, reason),
+        Reason::InTheWay { .. } => write_in_the_way(out, reason),
         _ => write_held_back(out, reason),
     }
 }
@@ -133,6 +134,19 @@ fn write_exposes(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     )
 }
 
+/// Extra members beside which somebody who waits would stop work without a queue.
+fn write_in_the_way(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let Reason::InTheWay { head, queue, leaving, joins } = reason else { return Ok(()) };
+    let waits = if *joins { "members of which wait" } else { "which waits" };
+    write!(out, "beside one more, {head}, {waits}")?;
+    if let Some(queue) = queue {
+        write!(out, " in {queue}")?;
+    }
+    let have = if *leaving == 1 { "has" } else { "have" };
+    let leaving = counted(i64::from(*leaving), "preempted workload");
+    write!(out, ", would stop work without a queue once {leaving} {have} left")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,5 +157,23 @@ mod tests {
         let begins = "tried again: its pods did not start in time";
         assert_eq!(said, [begins.to_owned(), format!("{begins}, 3 times in a row")]);
         assert_eq!(Reason::TriedAgain { stops: 1 }.code(), "PodsReadyTimeout");
+    }
+
+    #[test]
+    fn extra_members_that_are_in_the_way_name_whom_they_wait_for() {
+        let of = |queue: Option<&str>, leaving, joins| {
+            let (head, queue) = ("t/high".into(), queue.map(Into::into));
+            let then = Some(Box::new(Reason::InTheWay { head, queue, leaving, joins }));
+            Reason::Extras { waiting: 1, then }
+        };
+        let begins = "1 extra member waits: beside one more, t/high,";
+        let said = of(Some("main"), 1, true).to_string();
+        let rest = "would stop work without a queue once";
+        let members = "members of which wait in main,";
+        assert_eq!(said, format!("{begins} {members} {rest} 1 preempted workload has left"));
+        let said = of(None, 2, false).to_string();
+        assert_eq!(said, format!("{begins} which waits, {rest} 2 preempted workloads have left"));
+        let reason = of(None, 2, false);
+        assert_eq!((reason.code(), reason.kind()), ("WaitingForPreemptedWorkloads", "victims"));
     }
 }
