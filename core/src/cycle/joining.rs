@@ -595,5 +595,6 @@ pub(super) fn places_of(state: &ClusterState, members: &[PodIdx], pays: bool) ->
         prices: prices.collect(),
         devices: devices.held_by_all(members.iter().copied()).into(),
         frees: devices.left_behind(),
+        takes: devices.given_anew(),
     }
 }

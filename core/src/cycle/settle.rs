@@ -465,5 +465,6 @@ pub(super) fn place_all(
         prices: prices.collect(),
         devices: if held.is_empty() { Arc::default() } else { held.into() },
         frees: devices.left_behind(),
+        takes: devices.given_anew(),
     })
 }

@@ -84,6 +84,8 @@ pub struct Places {
     pub devices: Arc<[AllocatedDevice]>,
     /// Claims on devices that nobody uses any more then: their devices come free after that.
     pub frees: Vec<ResourceClaimKey>,
+    /// Of these, those that its members use then, with other devices.
+    pub takes: Vec<ResourceClaimKey>,
 }
 
 impl Places {
@@ -440,7 +442,7 @@ impl ClusterState {
                 self.room.ports.place(*node, &shape.ports);
                 self.room.touch(*node);
             }
-            self.room.keep_devices(workload, &claim.places.devices.clone(), true);
+            self.room.keep_devices(workload, &claim.places, true);
             if !around.is_empty() {
                 self.claims.keeping.insert(workload);
             }
@@ -476,7 +478,7 @@ impl ClusterState {
             self.room.ports.remove(node, &shape.ports);
             self.room.touch(node);
         }
-        self.room.keep_devices(workload, &claim.places.devices, false);
+        self.room.keep_devices(workload, &claim.places, false);
         let around = std::mem::take(&mut claim.around);
         self.claims.keeping.remove(&workload);
         if !self.claims.passed.contains(&workload) {

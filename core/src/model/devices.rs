@@ -7,10 +7,11 @@ use capstan_topology::NodeIdx;
 
 use crate::gpus;
 use crate::model::apply::Changes;
+use crate::model::claim::Places;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
-    AllocatedDevice, Allocation, Input, Labels, NodeFacts, PodClaim, ResourceClaimFacts,
-    ResourceClaimKey, Text,
+    Allocation, Input, Labels, NodeFacts, PodClaim, PodShape, ResourceClaimFacts, ResourceClaimKey,
+    Text,
 };
 use crate::model::pod::Binding;
 use crate::model::room::Room;
@@ -228,19 +229,26 @@ impl Room {
         self.touch_concerned(&concerns);
     }
 
-    /// Devices are kept for whom victims leave, or no longer are.
-    pub(super) fn keep_devices(
-        &mut self,
-        workload: WorkloadIdx,
-        devices: &Arc<[AllocatedDevice]>,
-        keep: bool,
-    ) {
+    /// A pod to which the API has given no claims yet uses those that its shape names, or does so
+    /// no more.
+    pub(super) fn use_claims(&mut self, pod: PodIdx, shape: &PodShape, uses: bool) {
+        let concerns = match uses {
+            true => self.devices.join(pod, shape),
+            false => self.devices.leave(pod, shape),
+        };
+        self.touch_concerned(&concerns);
+    }
+
+    /// Devices and claims are kept for whom victims leave, or no longer are.
+    pub(super) fn keep_devices(&mut self, workload: WorkloadIdx, places: &Places, keep: bool) {
         match keep {
-            true => self.devices.keep(workload, devices),
+            true => self.devices.keep(workload, &places.devices),
             false => self.devices.let_go(workload),
         }
-        let concerns = self.devices.devices_concern(devices.iter());
-        self.touch_concerned(&concerns);
+        let claims = (&places.frees[..], &places.takes[..]);
+        let promised = self.devices.promise(workload, claims, keep);
+        let concerns = self.devices.devices_concern(places.devices.iter());
+        self.touch_concerned(&concerns.and(promised));
     }
 
     fn touch_concerned(&mut self, concerns: &Concerns) {

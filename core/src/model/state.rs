@@ -249,8 +249,7 @@ impl ClusterState {
         let Some(shape) = self.claiming(pod) else { return false };
         let told = matches!(entry.binding, Binding::InFlight(_) | Binding::Bound);
         match (told, place) {
-            (false, true) => self.room.devices.join(pod, &shape),
-            (false, false) => self.room.devices.leave(pod, &shape),
+            (false, uses) => self.room.use_claims(pod, &shape, uses),
             (true, back) => {
                 let namespace = entry.namespace.clone();
                 let names = entry.claims.clone().unwrap_or_default();

@@ -333,12 +333,16 @@ impl<'a> Txn<'a> {
             let choices = (!choices.is_empty()).then(|| Box::new(choices));
             self.log.push(Undo::Volumes(pod, node, placed, choices));
         }
-        if self.state.change_users(pod, placed) {
-            self.log.push(Undo::Users(pod, placed));
+        // What a pod gets for claims that all others have left is known before it uses them.
+        if !placed && self.state.change_users(pod, false) {
+            self.log.push(Undo::Users(pod, false));
         }
         let devices = way.and_then(Way::devices);
         if let Some(held) = self.state.change_devices(pod, node, placed, devices) {
             self.log.push(Undo::Devices(pod, held));
+        }
+        if placed && self.state.change_users(pod, true) {
+            self.log.push(Undo::Users(pod, true));
         }
         if placed && let Some(old) = self.state.bill(pod, node) {
             self.log.push(Undo::Bill(pod, old.map(Box::new)));

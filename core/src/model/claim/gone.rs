@@ -43,8 +43,7 @@ impl ClusterState {
     /// Ports and devices of a claim, and who its members are, are not kept any more, or are again.
     pub(in crate::model) fn change_released(&mut self, workload: WorkloadIdx, released: bool) {
         let claim = self.claims.get(workload).expect("is one of the claims");
-        let (ports, devices) = (claim.ports.clone(), claim.places.devices.clone());
-        let around = claim.around.clone();
+        let (ports, around) = (claim.ports.clone(), claim.around.clone());
         for (node, shape) in &ports {
             match released {
                 true => self.room.ports.remove(*node, &shape.ports),
@@ -52,7 +51,7 @@ impl ClusterState {
             }
             self.room.touch(*node);
         }
-        self.room.keep_devices(workload, &devices, !released);
+        self.room.keep_devices(workload, &claim.places, !released);
         if !self.claims.passed.contains(&workload) {
             keep_around(&mut self.room, &around, !released);
         }

@@ -11,6 +11,7 @@
 //! | [`answers`] | what selectors say of devices, and whether all of it is known |
 //! | [`capacity`] | what a claim takes of a device that several may share |
 //! | [`state`] | who has which devices |
+//! | [`holds`] | what pods have that the API does not show yet |
 //! | [`users`] | who uses which claims, and what comes free with whom |
 //! | [`shares`] | what part of a node devices are, and of GPUs |
 //! | [`unready`] | claims that have devices which will not be ready |
@@ -18,7 +19,8 @@
 //!
 //! Devices that victims have are free for whom they leave for, which kube-scheduler does not look
 //! at: it stops nobody for devices. They come free a moment after the victims are gone, once the
-//! controller of claims has taken them back: until then they are kept, and waited for.
+//! controller of claims has taken them back: until then they are kept, and waited for. A claim that
+//! only victims use gets others then, if the preemptor needs it too.
 //!
 //! An extended resource that a DeviceClass backs is met by devices of that class on nodes that have
 //! none of it themselves (DRAExtendedResource, KEP-5004): there [`resources_fit`] has no say, and
@@ -49,6 +51,7 @@ use crate::rules::selector::node_matches;
 
 mod answers;
 mod capacity;
+mod holds;
 mod pools;
 pub(crate) mod search;
 pub(crate) mod shares;
@@ -60,11 +63,12 @@ pub(crate) mod ways;
 #[cfg(test)]
 mod tests;
 
-pub use state::{Concerns, Devices, PodHold};
+pub use holds::PodHold;
+pub use state::{Concerns, Devices};
 pub(crate) use users::named;
 
+use holds::Held;
 use search::{Pick, Search, Stop};
-use state::Held;
 use unready::Problem;
 use ways::DeviceWay;
 
@@ -200,7 +204,7 @@ pub(crate) fn choose(
         if let PodClaim::Named(key) = claim
             && let Some(chosen) = devices.held_for(key)
         {
-            hold.shared.push((key.clone(), chosen.clone()));
+            hold.put(devices, key, chosen.clone());
         }
     }
     let Ok(needs) = needs(devices, shape, node) else { return hold };
@@ -217,7 +221,7 @@ pub(crate) fn choose(
         let of_claim = picks.iter().filter(|pick| pick.claim == at);
         let chosen = Arc::new(chosen(devices, specs[at], of_claim, &node.name));
         match &shape.claims[claim] {
-            PodClaim::Named(key) => hold.shared.push((key.clone(), chosen)),
+            PodClaim::Named(key) => hold.put(devices, key, chosen),
             _ => {
                 let name = names.and_then(|names| names.get(claim));
                 let key = name.map(|name| (namespace.clone(), name.clone()));
@@ -272,11 +276,17 @@ fn needs<'a>(
                     let problem = format!("resourceclaim \"{}\" not found", key.1).into();
                     return Err(NodeRefusal::ClaimUnusable { problem, of_pod: true });
                 };
-                if let Some(Problem { what, until }) = devices.unready(facts) {
+                if devices.is_promised(key) {
+                    let problem = format!("resourceclaim \"{}\" is kept for others", key.1).into();
+                    return Err(NodeRefusal::ClaimUnusable { problem, of_pod: true });
+                }
+                let shown = devices.shown(key);
+                let unready = shown.and_then(|_| devices.unready(facts));
+                if let Some(Problem { what, until }) = unready {
                     let claim = key.1.clone();
                     return Err(NodeRefusal::ClaimUnready { claim, what, until });
                 }
-                let shown = facts.allocation.as_ref().map(|allocation| &allocation.nodes);
+                let shown = shown.map(|allocation| &allocation.nodes);
                 let fixed = shown.or_else(|| devices.held_for(key).map(|chosen| &chosen.nodes));
                 match fixed {
                     None => shared.push((at, Cow::Borrowed(&*facts.spec))),

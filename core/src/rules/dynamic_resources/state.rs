@@ -5,6 +5,8 @@
 //! with the pod; one that others use too is held once, for as long as any pod with a place needs
 //! it. What is held for a claim counts for nothing once the API shows that claim as allocated.
 //! Devices that victims leave are *kept* for whom they leave for, beside what the victims have.
+//! A claim that all its users leave within a transaction is as if it had no devices: who takes it
+//! up there gets others *anew*, and what it has counts for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use crate::model::input::{
 };
 use crate::plan::Chosen;
 use crate::rules::dynamic_resources::answers::{Answers, News};
+use crate::rules::dynamic_resources::holds::{Held, PodHold, SharedHolds, join, part};
 use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
 use crate::rules::dynamic_resources::unready::Awaited;
 use crate::rules::dynamic_resources::users::{Users, named};
@@ -37,12 +40,16 @@ pub struct Devices {
     pub(super) held: BTreeMap<PodIdx, PodHold>,
     /// Pods that hold devices for a claim of their own.
     pub(super) own: BTreeMap<ResourceClaimKey, PodIdx>,
-    pub(super) shared: BTreeMap<ResourceClaimKey, SharedHold>,
+    pub(super) shared: SharedHolds,
+    /// The same of claims that all others have left, as far as a transaction is concerned.
+    pub(super) anew: SharedHolds,
     pub(super) users: Users,
     /// Pods that do not exist and hold devices: `PodIdx::stand_in` of each number below.
     stand_ins: u32,
     /// What comes free for those whose victims leave.
     pub(super) kept: BTreeMap<WorkloadIdx, Arc<[AllocatedDevice]>>,
+    /// Claims that come free for them; whether they get devices for these themselves.
+    pub(super) promised: BTreeMap<ResourceClaimKey, BTreeMap<WorkloadIdx, bool>>,
     /// What pods held that facts take off their node: who is put back there holds the same.
     taken_off: BTreeMap<PodIdx, (NodeIdx, PodHold)>,
     /// Slices of each pool.
@@ -82,26 +89,6 @@ pub(super) struct Usage {
     pub shares: u32,
     /// What shares take.
     pub consumed: BTreeMap<Text, Nano>,
-}
-
-/// What a pod with a place holds for one of its claims.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Held {
-    /// Position of the claim among the pod's.
-    pub claim: usize,
-    /// The claim itself, once it exists.
-    pub key: Option<ResourceClaimKey>,
-    /// What it has.
-    pub chosen: Arc<Chosen>,
-}
-
-/// A claim of several pods that was given devices.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct SharedHold {
-    /// What it has.
-    pub chosen: Arc<Chosen>,
-    /// Pods with a place that need it.
-    pub users: BTreeSet<PodIdx>,
 }
 
 impl Devices {
@@ -173,7 +160,8 @@ impl Devices {
     /// Whom it concerns that a pod holds these devices, or no longer does.
     pub(crate) fn hold_concerns(&self, hold: &PodHold) -> Concerns {
         // What others hold too stays as it is.
-        if hold.shared.iter().any(|(key, _)| !self.shared.contains_key(key)) {
+        let new = hold.shared.iter().any(|(key, _)| !self.shared.contains_key(key));
+        if new || hold.anew.iter().any(|(key, _)| !self.anew.contains_key(key)) {
             return Concerns::Everybody;
         }
         let chosen = hold.own.iter().flat_map(|held| &held.chosen.devices);
@@ -287,13 +275,13 @@ impl Devices {
 
     /// What a shared claim holds that is not allocated yet.
     pub(super) fn held_for(&self, key: &ResourceClaimKey) -> Option<&Arc<Chosen>> {
-        self.shared.get(key).map(|hold| &hold.chosen)
+        let holds = if self.vacated(key) { &self.anew } else { &self.shared };
+        holds.get(key).map(|hold| &hold.chosen)
     }
 
     /// Whether a claim has no devices, and none are held for it: whoever needs it first gets some.
     pub(crate) fn is_untaken(&self, key: &ResourceClaimKey) -> bool {
-        let known = self.claims.get(key);
-        known.is_some_and(|claim| claim.allocation.is_none()) && !self.shared.contains_key(key)
+        self.claims.contains_key(key) && self.shown(key).is_none() && self.held_for(key).is_none()
     }
 
     /// Whether more than one node can use some devices.
@@ -316,10 +304,12 @@ impl Devices {
             self.own.extend(held.key.clone().map(|key| (key, pod)));
         }
         for (key, chosen) in &hold.shared {
-            let fresh = !self.shared.contains_key(key);
-            let new = || SharedHold { chosen: chosen.clone(), users: BTreeSet::new() };
-            self.shared.entry(key.clone()).or_insert_with(new).users.insert(pod);
-            if fresh && self.open(key) {
+            if join(&mut self.shared, (key, chosen), pod) && self.open(key) {
+                self.count_chosen(chosen, true);
+            }
+        }
+        for (key, chosen) in &hold.anew {
+            if join(&mut self.anew, (key, chosen), pod) && self.vacated(key) {
                 self.count_chosen(chosen, true);
             }
         }
@@ -347,13 +337,13 @@ impl Devices {
             held.key.iter().for_each(|key| _ = self.own.remove(key));
         }
         for (key, chosen) in &hold.shared {
-            let entry = self.shared.get_mut(key).expect("what a pod holds is known");
-            entry.users.remove(&pod);
-            if entry.users.is_empty() {
-                self.shared.remove(key);
-                if self.open(key) {
-                    self.count_chosen(chosen, false);
-                }
+            if part(&mut self.shared, key, pod) && self.open(key) {
+                self.count_chosen(chosen, false);
+            }
+        }
+        for (key, chosen) in &hold.anew {
+            if part(&mut self.anew, key, pod) && self.vacated(key) {
+                self.count_chosen(chosen, false);
             }
         }
         hold
@@ -389,15 +379,14 @@ impl Devices {
     }
 
     /// What the API shows a claim to have, unless all who use it have gone.
-    fn shown(&self, key: &ResourceClaimKey) -> Option<&Arc<Allocation>> {
+    pub(super) fn shown(&self, key: &ResourceClaimKey) -> Option<&Arc<Allocation>> {
         let shown = self.claims.get(key)?.allocation.as_ref()?;
-        (!self.users.all_gone(key)).then_some(shown)
+        (!self.vacated(key)).then_some(shown)
     }
 
     /// Whether what is held for a claim is all that it has, and somebody who uses it stays.
     fn open(&self, key: &ResourceClaimKey) -> bool {
-        self.claims.get(key).is_none_or(|claim| claim.allocation.is_none())
-            && !self.users.all_gone(key)
+        self.claims.get(key).is_none_or(|claim| claim.allocation.is_none()) && !self.vacated(key)
     }
 
     /// Counts what is held for a pod's own claim, unless that is allocated by now.
@@ -413,6 +402,12 @@ impl Devices {
             for device in &allocation.devices {
                 self.count(device, take);
             }
+        }
+        if self.vacated(key) {
+            if let Some(chosen) = self.anew.get(key).map(|hold| hold.chosen.clone()) {
+                self.count_chosen(&chosen, take);
+            }
+            return;
         }
         if !self.open(key) {
             return;
@@ -450,7 +445,9 @@ impl Devices {
         let own = own.filter(|held| held.key.as_ref().is_none_or(|key| self.open(key)));
         let shared = self.shared.iter().filter(|(key, _)| self.open(key));
         let shared = shared.map(|(_, hold)| &hold.chosen);
-        let chosen = own.map(|held| &held.chosen).chain(shared);
+        let anew = self.anew.iter().filter(|(key, _)| self.vacated(key));
+        let anew = anew.map(|(_, hold)| &hold.chosen);
+        let chosen = own.map(|held| &held.chosen).chain(shared).chain(anew);
         let chosen = chosen.flat_map(|chosen| &chosen.devices).filter(|one| !one.admin);
         for device in shown.chain(kept).chain(chosen.map(|one| &one.device)) {
             if let Some(at) = self.pools.find(&device.id) {
@@ -474,6 +471,7 @@ impl Devices {
             placed.filter(|(_, shape)| !shape.claims.is_empty()).collect();
         let users = with.iter().flat_map(|(pod, shape)| named(shape).map(|key| (key, *pod)));
         self.users.recount(users.map(|(key, pod)| (key.clone(), pod)));
+        assert!(self.anew.is_empty(), "claims are given anew within a transaction only");
         self.recount_awaited();
         self.recount_use();
         let mut shared: BTreeMap<&ResourceClaimKey, BTreeSet<PodIdx>> = BTreeMap::new();
@@ -495,32 +493,6 @@ impl Devices {
             assert_eq!(kept, anew, "use of device {name}");
         }
         assert_eq!(self.counted, counted, "counters that devices take");
-    }
-}
-
-/// All that a pod holds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PodHold {
-    /// For claims of its own.
-    pub(crate) own: Vec<Held>,
-    /// For claims that others may use.
-    pub(crate) shared: Vec<(ResourceClaimKey, Arc<Chosen>)>,
-}
-
-impl PodHold {
-    /// What it is for the claim at a position among the pod's.
-    pub(crate) fn own(&self, claim: usize) -> Option<&Arc<Chosen>> {
-        self.own.iter().find(|held| held.claim == claim).map(|held| &held.chosen)
-    }
-
-    /// What it is for a claim that others may use.
-    pub(crate) fn shared(&self, key: &ResourceClaimKey) -> Option<&Arc<Chosen>> {
-        self.shared.iter().find(|(of, _)| of == key).map(|(_, chosen)| chosen)
-    }
-
-    /// Whether that is nothing.
-    pub fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.shared.is_empty()
     }
 }
 

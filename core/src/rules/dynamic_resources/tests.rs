@@ -14,6 +14,7 @@ use crate::model::input::{
 };
 
 mod attributes;
+mod left;
 mod order;
 mod partitions;
 mod several_users;
@@ -399,7 +400,7 @@ fn use_of_devices_is_counted_whoever_goes() {
                 devices.join(pod, &shape);
                 placed.insert(pod, shape);
             }
-            1 if here => devices.leave(pod, &placed.remove(&pod).expect("it is here")),
+            1 if here => _ = devices.leave(pod, &placed.remove(&pod).expect("it is here")),
             2 if here => {
                 let keys: Vec<_> = users::named(&placed[&pod]).cloned().collect();
                 devices.go(pod, keys.iter().cloned(), false);

@@ -3,8 +3,10 @@
 //! An allocated claim keeps its devices until nobody uses it any more; its controller takes them
 //! back then. Who looks for victims asks what would be free without them: a pod *goes* within a
 //! transaction, and *returns* when that is taken back. A claim is as good as free once all its
-//! users have gone so. A pod whose end is a fact has left: its claims stay what the API shows, and
-//! come free when it shows that.
+//! users have gone so: whoever names it may get others for it, and is no user of what it had. A pod
+//! whose end is a fact has left: its claims stay what the API shows, and come free when it shows
+//! that. Until then nobody begins to use what comes free for somebody: whoever is made in the
+//! stead of a victim would keep it, and be stopped in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,10 +54,11 @@ impl Users {
         self.of.contains_key(key)
     }
 
-    /// Whether all who use a claim have gone.
-    pub fn all_gone(&self, key: &ResourceClaimKey) -> bool {
+    /// Whether all who use a claim have gone, but for these.
+    fn all_gone(&self, key: &ResourceClaimKey, but: Option<&BTreeSet<PodIdx>>) -> bool {
         let Some(gone) = self.gone.get(key) else { return false };
-        self.of.get(key).is_none_or(|users| users.is_subset(gone))
+        let stays = |pod: &PodIdx| !gone.contains(pod) && !but.is_some_and(|but| but.contains(pod));
+        !self.of.get(key).is_some_and(|users| users.iter().any(stays))
     }
 
     /// Claims that somebody who has gone uses, in order.
@@ -88,14 +91,16 @@ fn take(
 }
 
 impl Devices {
-    /// A pod that has a place now uses the claims that its shape names.
-    pub(crate) fn join(&mut self, pod: PodIdx, shape: &PodShape) {
-        named(shape).for_each(|key| self.change_users(key, |users| users.join(key, pod)));
+    /// A pod that has a place now uses the claims that its shape names; whom that concerns.
+    pub(crate) fn join(&mut self, pod: PodIdx, shape: &PodShape) -> Concerns {
+        let join = |key| self.change_users(key, |users| users.join(key, pod));
+        named(shape).map(join).fold(Concerns::Nobody, Concerns::and)
     }
 
-    /// A pod has its place no more.
-    pub(crate) fn leave(&mut self, pod: PodIdx, shape: &PodShape) {
-        named(shape).for_each(|key| self.change_users(key, |users| users.leave(key, pod)));
+    /// A pod has its place no more; whom that concerns.
+    pub(crate) fn leave(&mut self, pod: PodIdx, shape: &PodShape) -> Concerns {
+        let leave = |key| self.change_users(key, |users| users.leave(key, pod));
+        named(shape).map(leave).fold(Concerns::Nobody, Concerns::and)
     }
 
     /// A pod to which the API has given these claims goes, or comes back, as far as a transaction
@@ -108,22 +113,49 @@ impl Devices {
     ) -> Concerns {
         let mut concerns = Concerns::Nobody;
         for key in claims {
-            let has = self.claims.get(&key).and_then(|claim| claim.allocation.clone());
-            if let Some(has) = has {
-                concerns = concerns.and(self.devices_concern(has.devices.iter()));
-            }
-            self.change_users(&key, |users| match back {
+            concerns = concerns.and(self.change_users(&key, |users| match back {
                 true => users.come_back(&key, pod),
                 false => users.go(&key, pod),
-            });
+            }));
         }
         concerns
     }
 
-    fn change_users(&mut self, key: &ResourceClaimKey, change: impl FnOnce(&mut Users)) {
+    /// Changes who uses a claim; whom that concerns.
+    fn change_users(
+        &mut self,
+        key: &ResourceClaimKey,
+        change: impl FnOnce(&mut Users),
+    ) -> Concerns {
+        let before = self.vacated(key);
         self.count_claim(key, false);
         change(&mut self.users);
         self.count_claim(key, true);
+        match self.vacated(key) == before {
+            true => Concerns::Nobody,
+            false => self.vacating_concerns(key),
+        }
+    }
+
+    /// Whether all who use a claim have gone, but for those who got devices for it since then: what
+    /// the API shows it to have is free, and so is what was held for it before.
+    pub(super) fn vacated(&self, key: &ResourceClaimKey) -> bool {
+        self.users.all_gone(key, self.anew.get(key).map(|hold| &hold.users))
+    }
+
+    /// Whom it concerns that a claim is left by all, or is not after all: who names it may go to
+    /// other nodes then than where its devices are.
+    fn vacating_concerns(&self, key: &ResourceClaimKey) -> Concerns {
+        let claim = self.claims.get(key);
+        if claim.is_some_and(|claim| !claim.of_one_pod) {
+            return Concerns::Everybody;
+        }
+        let has = claim.and_then(|claim| claim.allocation.as_ref());
+        let has = has.into_iter().flat_map(|has| &has.devices);
+        let held = self.own.get(key).into_iter().flat_map(|pod| &self.held[pod].own);
+        let held = held.filter(|held| held.key.as_ref() == Some(key));
+        let held = held.flat_map(|held| &held.chosen.devices).map(|one| &one.device);
+        self.devices_concern(has.chain(held))
     }
 
     /// Whether a pod to which the API has given these claims has devices that several nodes can
@@ -146,7 +178,7 @@ impl Devices {
     /// Claims with devices that nobody would use any more without those who have gone.
     pub(crate) fn left_behind(&self) -> Vec<ResourceClaimKey> {
         let allocated = |key: &&ResourceClaimKey| {
-            self.users.all_gone(key)
+            self.vacated(key)
                 && self.claims.get(*key).is_some_and(|claim| claim.allocation.is_some())
         };
         self.users.left_behind().filter(allocated).cloned().collect()
@@ -209,6 +241,44 @@ impl Devices {
         allocated && !self.users.any(key)
     }
 
+    /// Of claims that are left behind, those that somebody got other devices for since then.
+    pub(crate) fn given_anew(&self) -> Vec<ResourceClaimKey> {
+        self.left_behind().into_iter().filter(|key| self.anew.contains_key(key)).collect()
+    }
+
+    /// Claims come free for whom victims leave, or are not to any more; of these it gets devices
+    /// for some itself. Whom that concerns.
+    pub(crate) fn promise(
+        &mut self,
+        workload: WorkloadIdx,
+        (frees, takes): (&[ResourceClaimKey], &[ResourceClaimKey]),
+        promised: bool,
+    ) -> Concerns {
+        let mut concerns = Concerns::Nobody;
+        for key in frees {
+            if promised {
+                let by = self.promised.entry(key.clone()).or_default();
+                by.insert(workload, takes.contains(key));
+            } else if let Some(by) = self.promised.get_mut(key) {
+                by.remove(&workload);
+                if by.is_empty() {
+                    self.promised.remove(key);
+                }
+            }
+            if self.claims.get(key).is_some_and(|claim| !claim.of_one_pod) {
+                concerns = Concerns::Everybody;
+            }
+        }
+        concerns
+    }
+
+    /// Whether a claim comes free for somebody, and so is for nobody else to begin to use: until it
+    /// is free, or has what that one needs it for.
+    pub(super) fn is_promised(&self, key: &ResourceClaimKey) -> bool {
+        let Some(by) = self.promised.get(key) else { return false };
+        self.shown(key).is_some() || by.values().any(|takes| *takes)
+    }
+
     /// Keeps devices for whom victims leave. The inverse is [`Devices::let_go`].
     pub(crate) fn keep(&mut self, workload: WorkloadIdx, devices: &Arc<[AllocatedDevice]>) {
         if devices.is_empty() {
@@ -234,7 +304,8 @@ impl Devices {
         let mut shared: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
         for hold in members.filter_map(|pod| self.held.get(&pod)) {
             chosen.extend(hold.own.iter().map(|held| &held.chosen));
-            let once = hold.shared.iter().filter(|(key, _)| shared.insert(key));
+            let several = hold.shared.iter().chain(&hold.anew);
+            let once = several.filter(|(key, _)| shared.insert(key));
             chosen.extend(once.map(|(_, chosen)| chosen));
         }
         let devices = chosen.into_iter().flat_map(|chosen| &chosen.devices);

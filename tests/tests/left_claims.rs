@@ -1,0 +1,130 @@
+//! Claims on devices that a preemptor shares with those whom it stops: they are as good as free
+//! once all these are gone, wherever the preemptor goes, and nobody else takes them up meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    AllocatedDevice, Allocation, Input, NodeSelector, NodeSelectorTerm, Operator, PodClaim,
+    PodFacts, PodPhase, PodShape, Requirement, ResourceClaimFacts,
+};
+use capstan_core::plan::{Action, EffectResult, StepOutput};
+use capstan_core::time::Time;
+use capstan_tests::devices::{self, key, slice};
+use capstan_tests::facts::{self, amounts, namespace, node, text};
+use capstan_tests::hand::{answer, evicted, view};
+
+fn cpu(name: &str, milli: i64) -> Input {
+    Input::Node(node(name, &[("cpu", milli)]).into())
+}
+
+/// The claim that all of them name, for one device.
+fn claim() -> ResourceClaimFacts {
+    devices::claim("shared", false, devices::spec(1))
+}
+
+/// The same with the device `x` of a node.
+fn on(at: &str) -> Input {
+    let id = (text("d"), text(at), text("x"));
+    let devices = vec![AllocatedDevice { id, share: false, consumed: BTreeMap::new() }];
+    let (key, values) = (text("metadata.name"), vec![text(at)]);
+    let only = Requirement { key, operator: Operator::In, values };
+    let term = NodeSelectorTerm { labels: Vec::new(), fields: vec![only] };
+    let nodes = Some(NodeSelector { terms: vec![term] });
+    let allocation = Some(Arc::new(Allocation { nodes, devices, ..Allocation::default() }));
+    Input::ResourceClaim(ResourceClaimFacts { allocation, ..claim() })
+}
+
+/// A pod by itself that names the claim.
+fn user(name: &str, priority: i32, milli: i64) -> PodFacts {
+    let member = devices::member(name, 1, PodClaim::Named(key("shared")), "shared");
+    let requests = amounts(&[("cpu", milli)]);
+    let shape = Arc::new(PodShape { requests, ..PodShape::clone(&member.shape) });
+    let gang = facts::pod(name, &shape, &member.wishes).gang;
+    PodFacts { priority, shape, gang, ..member }
+}
+
+fn runs(pod: PodFacts, at: &str) -> Input {
+    Input::Pod(PodFacts { node: Some(text(at)), phase: PodPhase::Running, ..pod })
+}
+
+/// Pods that get their claims, each with its node.
+fn granted(output: &StepOutput) -> Vec<(String, String)> {
+    let of = output.effects.iter().filter_map(|effect| match &effect.action {
+        Action::AllocateClaims { pod, node, .. } => Some((pod.name.to_string(), node.to_string())),
+        _ => None,
+    });
+    let mut all: Vec<(String, String)> = of.collect();
+    all.sort();
+    all
+}
+
+fn done(output: &StepOutput) -> Vec<Input> {
+    output.effects.iter().map(|effect| answer(effect, EffectResult::Done)).collect()
+}
+
+/// Somebody runs on the small node with the claim's device, and work comes that fits on the large
+/// one only. Who comes in the victim's stead does not keep the claim where it is.
+fn plays(mut engine: Engine) {
+    let first = engine.step(Time(11), vec![Input::Pod(user("high", 5, 4_000))]);
+    assert_eq!((evicted(&first), granted(&first)), (vec!["low".to_owned()], Vec::new()));
+    engine.recount();
+    let second = engine.step(Time(12), vec![Input::Pod(user("next", 0, 1_000))]);
+    assert_eq!((evicted(&second), granted(&second)), (Vec::new(), Vec::new()));
+    let said = view(&engine, "next").reason.map(|reason| reason.to_string()).unwrap_or_default();
+    assert!(said.contains("resourceclaim \"shared\" is kept for others"), "{said}");
+    let third = engine.step(Time(13), vec![Input::PodGone(text("low"))]);
+    assert_eq!((evicted(&third), granted(&third)), (Vec::new(), Vec::new()));
+    let said = view(&engine, "high").reason.map(|reason| reason.to_string()).unwrap_or_default();
+    assert!(said.starts_with("waits until the devices of claim team/shared are free"), "{said}");
+    engine.recount();
+    let fourth = engine.step(Time(14), vec![Input::ResourceClaim(claim())]);
+    let both = ["high", "next"].map(|name| (name.to_owned(), "b".to_owned()));
+    assert_eq!((evicted(&fourth), granted(&fourth)), (Vec::new(), both.to_vec()));
+    engine.recount();
+}
+
+#[test]
+fn a_claim_goes_where_the_preemptor_goes() {
+    let mut engine = Engine::new();
+    let low = runs(user("low", 0, 1_000), "a");
+    let mut inputs = vec![namespace(), cpu("a", 2_000), cpu("b", 8_000), on("a"), low];
+    inputs.extend([slice("a", &["x"]), slice("b", &["x"])]);
+    engine.observe(Time(10), inputs);
+    plays(engine);
+}
+
+/// What is held for the claim since then counts no more than what the API shows.
+#[test]
+fn so_does_one_that_this_engine_gave_to_the_victim() {
+    let mut engine = Engine::new();
+    let low = user("low", 0, 1_000);
+    let mut inputs = vec![namespace(), cpu("a", 2_000), slice("a", &["x"])];
+    inputs.extend([Input::ResourceClaim(claim()), Input::Pod(low.clone())]);
+    let first = engine.step(Time(1), inputs);
+    assert_eq!(granted(&first), [("low".to_owned(), "a".to_owned())]);
+    let second = engine.step(Time(2), done(&first));
+    let mut shown = done(&second);
+    shown.extend([on("a"), runs(low, "a")]);
+    engine.step(Time(3), shown);
+    engine.observe(Time(10), vec![cpu("b", 8_000), slice("b", &["x"])]);
+    plays(engine);
+}
+
+/// The preemptor needs the claim and one device more, of one that there is: nobody leaves in vain.
+#[test]
+fn a_claim_that_both_need_is_not_counted_twice() {
+    let mut engine = Engine::new();
+    let low = runs(user("low", 0, 1_000), "a");
+    engine.observe(Time(0), vec![namespace(), cpu("a", 8_000), slice("a", &["x"]), on("a"), low]);
+    let mut high = user("high", 5, 1_000);
+    let mut shape = PodShape::clone(&high.shape);
+    shape.claims.push(PodClaim::Named(key("more")));
+    (high.shape, high.claims) =
+        (Arc::new(shape), Some(Arc::new(vec![text("shared"), text("more")])));
+    let more = devices::claim("more", false, devices::spec(1));
+    let output = engine.step(Time(1), vec![Input::ResourceClaim(more), Input::Pod(high)]);
+    assert_eq!(evicted(&output), Vec::<String>::new());
+    engine.recount();
+}
