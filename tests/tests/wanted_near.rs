@@ -1,15 +1,17 @@
 //! Who leaves a queue for quota where those who hold it are wanted near: whoever stands where there
-//! is no room, in whatever order they would leave.
+//! is no room, in whatever order they would leave. And who leaves a node for the sake of a device,
+//! where others stay who are wanted near.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    BudgetFacts, Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape,
-    PreemptWithin, Requirement,
+    AllocatedDevice, Allocation, BudgetFacts, Input, Kin, Neighbours, Operator, PeerSelector,
+    PeerTerm, PodClaim, PodFacts, PodShape, PreemptWithin, Requirement, ResourceClaimFacts,
 };
 use capstan_core::time::Time;
+use capstan_tests::devices;
 use capstan_tests::facts::{
     DEFAULT, TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, labels, local_queue,
     namespace, node, nominal, pod, text,
@@ -122,4 +124,41 @@ fn of_many_those_leave_who_are_not_where_there_is_room() {
 fn one_of_those_who_are_where_there_is_room_leaves_if_it_must() {
     let all = [there(0, 1, 2), there(1, 1, 0), there(1, 1, 1)];
     assert_eq!(left_for(1, HOST, &[1, 4], &all), ["db-0", "db-1"]);
+}
+
+/// A pod in no queue that may have the only device, by a claim of its own.
+fn unqueued(name: &str, priority: i32, shape: PodShape, device: bool) -> PodFacts {
+    let needs = || PodClaim::Own { name: text("gpu"), spec: devices::spec(1) };
+    let shape = PodShape { claims: device.then(needs).into_iter().collect(), ..shape };
+    let claims = device.then(|| Arc::new(vec![text(format!("{name}-claim"))]));
+    let facts = pod(name, &Arc::new(shape), &in_queue(None));
+    PodFacts { priority, claims: claims.or_else(|| facts.claims.clone()), ..facts }
+}
+
+/// Two of the database stand on the node, and the one of higher priority has its device: that one
+/// leaves for who wants the device, and the database near.
+#[test]
+fn who_has_the_device_leaves_and_another_stays() {
+    let mut engine = Engine::new();
+    let mut only = node("n0", &[("cpu", 8)]);
+    only.labels = labels(&[(HOST, "n0")]);
+    let kin = Kin { namespace: text(TEAM), labels: labels(&[("app", "db")]) };
+    let db = || PodShape { kin: Some(Arc::new(kin.clone())), ..asking(1, None) };
+    let id = (text("d"), text("n0"), text("x"));
+    let has = vec![AllocatedDevice { id, share: false, consumed: BTreeMap::new() }];
+    let allocation = Some(Arc::new(Allocation { devices: has, ..Allocation::default() }));
+    let claim = |name: &str| devices::claim(name, true, devices::spec(1));
+    let inputs = vec![
+        namespace(),
+        Input::Node(only.into()),
+        devices::slice("n0", &["x"]),
+        Input::ResourceClaim(ResourceClaimFacts { allocation, ..claim("db-0-claim") }),
+        bound(&unqueued("db-0", 1, db(), true), "n0"),
+        bound(&unqueued("db-1", 0, db(), false), "n0"),
+    ];
+    engine.observe(NOW, inputs);
+    let boss = unqueued("boss", BOSS, asking(1, Some(HOST)), true);
+    let comes = vec![Input::ResourceClaim(claim("boss-claim")), Input::Pod(boss)];
+    assert_eq!(evicted(&engine.step(NOW, comes)), ["db-0"]);
+    engine.recount();
 }

@@ -28,6 +28,7 @@ pub fn once_all_left<R>(
     let start = txn.checkpoint();
     for attempt in search.attempts(txn, list) {
         let mut removed = Removed::default();
+        need.look_around(txn);
         for candidate in list.iter().filter(|candidate: &&Candidate| candidate.room) {
             let usable = !removed.passes_over(candidate)
                 && search.usable(txn, candidate, *attempt, For::Room)
@@ -66,6 +67,8 @@ pub fn once_anybody_left<R>(
     let node = queue.and_then(|queue| state.quota.queue(queue).node);
     let contested = node.map_or_else(Vec::new, |node| state.quota.tree.covered(node).collect());
     let need = Need { asks: asks.to_vec(), contested, ..Need::default() };
+    need.look_around(txn);
+    let state = txn.state();
     let asked = need.asked(state);
     let list = candidates::collect(state, preemptor, queue, (&need, &asked[..], true));
     let list = list.any_order();

@@ -412,10 +412,12 @@ impl<'c> Focus<'_, '_, 'c> {
 
     /// Candidates of a node whose leaving may do harm to the preemptor, in order: a member wants
     /// them near, or they are elsewhere too, where it may count on them.
-    fn wanted(&self, txn: &Txn<'_>, at: usize) -> Vec<WorkloadIdx> {
+    fn wanted(&self, txn: &mut Txn<'_>, at: usize) -> Vec<WorkloadIdx> {
         if !self.search.looks {
             return Vec::new();
         }
+        // Made while all of them were gone it would know nothing of them.
+        self.short.iter().for_each(|class| txn.fresh(*class));
         let state = txn.state();
         let node = state.room.tree.order()[self.stands[at].position];
         let wanted = |pod: PodIdx| {

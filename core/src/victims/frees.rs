@@ -10,11 +10,24 @@
 //! want volumes or devices.
 
 use super::Need;
-use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
 use crate::model::input::{ClaimFacts, PodShape};
 use crate::model::state::ClusterState;
+use crate::model::txn::Txn;
 
 impl Need {
+    /// Makes sure that it is known what members make of those around them: what was made while
+    /// somebody was gone, who has come back since, may know nothing of that one.
+    pub(super) fn look_around(&self, txn: &mut Txn<'_>) {
+        for (class, _) in &self.asks {
+            let state = txn.state();
+            let shape = state.classes.class(*class).key.shape;
+            if state.room.shape(shape).facts.kin.is_some() {
+                txn.fresh(*class);
+            }
+        }
+    }
+
     /// Whether any member of a workload is on a node that some wanted class may use at all, where
     /// its peers are if those keep it there; keeps it away from others, or has something that it
     /// could use on others.
@@ -23,13 +36,25 @@ impl Need {
             let Some(node) = state.pods[pod].place else { return false };
             let home = self.is_home(state, node);
             self.asks.iter().any(|(class, _)| {
-                let wanted = state.classes.class(*class);
-                wanted.outlook().minds(state.pods[pod].shape)
-                    || home && state.classes.accepts(&state.room, *class, node)
-                    || has_of_use(state, pod, &state.room.shape(wanted.key.shape).facts)
+                home && state.classes.accepts(&state.room, *class, node)
+                    || frees_elsewhere(state, pod, *class)
             })
         })
     }
+
+    /// Whether that may be on other nodes than those where its members are.
+    pub(super) fn could_free_elsewhere(&self, state: &ClusterState, workload: WorkloadIdx) -> bool {
+        let frees = |pod| self.asks.iter().any(|(class, _)| frees_elsewhere(state, pod, *class));
+        state.placed(workload).any(frees)
+    }
+}
+
+/// Whether a pod keeps members of a class away from other nodes than its own, or has something that
+/// they could use there.
+fn frees_elsewhere(state: &ClusterState, pod: PodIdx, class: ClassIdx) -> bool {
+    let wanted = state.classes.class(class);
+    wanted.outlook().minds(state.pods[pod].shape)
+        || has_of_use(state, pod, &state.room.shape(wanted.key.shape).facts)
 }
 
 /// Whether a pod has something that members of a shape could use on other nodes than its own.

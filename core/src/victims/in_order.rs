@@ -179,6 +179,7 @@ impl Search<'_> {
         attempt: Attempt,
         removed: &mut Removed<'c>,
     ) -> bool {
+        self.need.look_around(txn);
         // Who is leaving anyway, then work without a queue, then the others in order.
         let in_turn = list.iter().filter(|c| c.room && attempt.goes_by_order(c));
         let mut order: Vec<&'c Candidate> = in_turn.collect();

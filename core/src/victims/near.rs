@@ -63,8 +63,9 @@ impl Search<'_> {
             return Err(None);
         }
         let for_room = self.quota_fits(txn, attempt);
-        // Who is alone was looked for on each node.
-        if for_room && self.alone {
+        // For who is alone each node was looked at, where those could leave who stand there: that
+        // says all, unless it is somebody elsewhere who must leave.
+        if for_room && self.alone && !self.some_free_elsewhere(txn, list) {
             return Err(None);
         }
         let each = list.iter().filter(|candidate| candidate.room).count().max(1);
@@ -83,6 +84,13 @@ impl Search<'_> {
             }
         }
         Err(cut)
+    }
+
+    /// Whether anybody could leave and make room on other nodes than its own.
+    fn some_free_elsewhere(&self, txn: &mut Txn<'_>, list: &[Candidate]) -> bool {
+        self.need.look_around(txn);
+        let frees = |it: &Candidate| self.need.could_free_elsewhere(txn.state(), it.workload);
+        list.iter().any(|candidate| candidate.room && frees(candidate))
     }
 
     /// Sets of those who are wanted near (the most important first), in the order in which they are
