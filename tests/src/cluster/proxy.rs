@@ -85,8 +85,10 @@ async fn forward(
             let (mut near, mut far) = (near, far);
             open.fetch_add(1, Ordering::SeqCst);
             let freezes = tokio::select! {
-                _ = copy_bidirectional(&mut near, &mut far) => false,
+                // What comes together with the freeze does not pass any more.
+                biased;
                 it = frozen.wait_for(|times| *times > born) => it.is_ok(),
+                _ = copy_bidirectional(&mut near, &mut far) => false,
             };
             open.fetch_sub(1, Ordering::SeqCst);
             if freezes {
