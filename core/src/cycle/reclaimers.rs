@@ -133,7 +133,7 @@ impl Engine {
             || !facts.claims.is_empty()
     }
 
-    /// The queue in which members of a gang that runs may stop others, if they wait for that. A gang
+    /// The queue in which members of a gang that runs may stop others, if they wait for that. One
     /// without a queue takes nothing back: it is one of these while somebody leaves for others.
     fn makes_room(&self, gang: WorkloadIdx) -> Option<Option<QueueIdx>> {
         let state = self.state.workloads.get(gang)?.state;

@@ -267,9 +267,7 @@ impl fmt::Display for Reason {
             | Reason::AwaitsOthers { .. }
             | Reason::Deactivated { .. } => waits::write_stopped(out, self),
             Reason::Inactive { cluster_queue, why } => write_inactive(out, cluster_queue, why),
-            Reason::NamespaceNotSelected { cluster_queue, namespace, selector_absent } => {
-                write_unselected(out, cluster_queue, namespace, *selector_absent)
-            }
+            Reason::NamespaceNotSelected { .. } => write_unselected(out, self),
             Reason::Unqueued => out.write_str(UNQUEUED),
             Reason::NotCovered { .. }
             | Reason::NoFlavorYet { .. }

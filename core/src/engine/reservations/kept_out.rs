@@ -18,7 +18,9 @@
 //! and has a start reserved.
 //!
 //! Who is settled before whom is told by the order of ranks, and for who had a turn by who kept
-//! something back then: where shares are compared a round may settle them otherwise.
+//! something back then: where shares are compared a round may settle them otherwise. A head that
+//! keeps nothing yet, as its queue could not have what it lacks, is not foreseen to keep something
+//! later: it goes before those whose starts it puts off then.
 //!
 //! Restart: nothing is kept. Cost: for each play a look at what is kept back, for each start in it
 //! what is kept from it counted and taken away again; nothing where no head of a strict queue keeps
@@ -159,8 +161,8 @@ impl Engine {
     }
 
     /// What heads of strict queues keep back in this round, and what those did in the last one that
-    /// had no turn in this one yet. It may be nothing now, where their queues use all that they may:
-    /// then it is more once less is used. One that has a start reserved keeps nothing.
+    /// had no turn in this one yet. It may be nothing now, where their queues use all they may: then
+    /// it is more once less is used. One that has a start reserved keeps nothing.
     pub(super) fn kept_by_strict_heads(&self) -> Vec<Held> {
         let held = self.state.held.iter().copied();
         let settled: BTreeSet<WorkloadIdx> = held.clone().map(|held| held.by).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::explain::reason::Inactive;
+use crate::explain::reason::{Inactive, Reason};
 use crate::model::input::CapacityType;
 use crate::plan::State;
 
@@ -42,13 +42,12 @@ pub(super) fn write_inactive(
 }
 
 /// That a ClusterQueue is not for a namespace.
-pub(super) fn write_unselected(
-    out: &mut fmt::Formatter<'_>,
-    queue: &str,
-    namespace: &str,
-    absent: bool,
-) -> fmt::Result {
-    if absent {
+pub(super) fn write_unselected(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let Reason::NamespaceNotSelected { cluster_queue: queue, namespace, selector_absent } = reason
+    else {
+        return Ok(());
+    };
+    if *selector_absent {
         write!(
             out,
             "ClusterQueue {queue} has no namespaceSelector, which selects no namespace (set \
