@@ -9,68 +9,29 @@
 //! that run too long as well. A step tries so many at most; the rest are held as they were, and
 //! looked at in turn (`engine/reservations/held.rs`).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_topology::{NodeIdx, ResourceIdx};
-
+use crate::cycle::needs::Kept;
 use crate::cycle::nominate::asks;
 use crate::cycle::settle::place_all;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
-use crate::engine::reservations::timetable::{Slot, Started};
+use crate::engine::reservations::timetable::Slot;
 use crate::engine::reservations::{Asks, Starter};
 use crate::engine::waiting::in_turn::Turn;
 use crate::engine::waiting::{RunTime, Wake};
 use crate::explain::reason::Reason;
 use crate::model::claim::Places;
-use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::txn::Txn;
-use crate::model::workload::{Assignment, BY_NODE};
+use crate::model::workload::Assignment;
 use crate::place::classes::Scoring;
 use crate::place::gang::TopologyAsk;
 use crate::plan::Outcome;
 use crate::quota::money::Unplaced;
 use crate::quota::rate::Rate;
-use crate::resources;
 use crate::time::{Span, Time};
 use crate::victims::Victim;
-
-/// Amounts on nodes.
-type OnNodes = BTreeMap<(NodeIdx, ResourceIdx), i64>;
-
-/// Amounts of quota.
-type OfQuota = BTreeMap<(QueueIdx, FrIdx), i64>;
-
-/// Of each victim that leaves, what no claim draws, of quota and on nodes.
-type Undrawn =
-    BTreeMap<WorkloadIdx, (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>)>;
-
-/// Room and quota that somebody who is placed leaves alone.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    room: Vec<(NodeIdx, ResourceIdx, i64)>,
-    quota: Vec<(QueueIdx, FrIdx, i64)>,
-}
-
-impl Kept {
-    /// Whether it is nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.room.is_empty() && self.quota.is_empty()
-    }
-
-    /// Counts it, or counts it no more. It is no claim: those are counted anew while it counts.
-    pub(crate) fn count(&self, txn: &mut Txn<'_>, counts: bool) {
-        if counts {
-            self.room.iter().for_each(|(node, of, n)| txn.propose_room(*node, *of, *n, true));
-            self.quota.iter().for_each(|(queue, fr, n)| txn.propose(*queue, *fr, *n, true));
-            return;
-        }
-        // What was counted last is found first.
-        self.quota.iter().rev().for_each(|(queue, fr, n)| txn.propose(*queue, *fr, *n, false));
-        self.room.iter().rev().for_each(|(node, of, n)| txn.propose_room(*node, *of, *n, false));
-    }
-}
 
 /// How reserved starts stand to somebody who would start now.
 #[derive(Debug)]
@@ -122,12 +83,13 @@ impl Engine {
         let all = self.slots(Some(entry.workload));
         let respected = self.may_not_delay(&self.starter(entry), &all);
         self.reservations.doubtful |= respected.len() < all.len();
-        let mut rebuilt = false;
+        let (mut rebuilt, mut unsound) = (false, Vec::new());
         loop {
-            let near = match self.may_play(entry.workload) {
+            let mut near = match self.may_play(entry.workload) {
                 true => self.slots_near(entry.workload),
                 false => self.slots(Some(entry.workload)),
             };
+            near.retain(|slot| !unsound.contains(&slot.workload));
             let delayed = self.could_delay(entry, &near);
             if delayed.is_empty() {
                 return Ok(Kept::default());
@@ -142,7 +104,8 @@ impl Engine {
                     self.rebuild_reservations();
                     rebuilt = true;
                 }
-                Way::Unsound(_) => return Ok(Kept::default()),
+                // What does not come anyway is nobody's to delay; others are.
+                Way::Unsound(slot) => unsound.push(slot.workload),
                 Way::Delays(late) => {
                     let late = self.late(entry.workload, (late, true), &delayed);
                     if self.strict(entry.queue) {
@@ -213,7 +176,10 @@ impl Engine {
         };
         self.reservations.turns.count_play();
         match self.play(&ends, &slots) {
-            Err(at) => return Way::Unsound(slots[at]),
+            // They may have been found beside its own start.
+            Err(at) if !self.come_beside(entry.workload, &ends, &slots) => {
+                return Way::Unsound(slots[at]);
+            }
             Ok(started) if victims.is_empty() => {
                 let kept = self.kept_for(&ends, &slots, &started);
                 if let Some(beside) = self.beside(entry, &kept)
@@ -224,7 +190,7 @@ impl Engine {
                     return Way::Free(kept);
                 }
             }
-            Ok(_) => {}
+            _ => {}
         }
         let due = |start: Time| start <= self.state.now;
         let who = self.starter(entry);
@@ -234,6 +200,20 @@ impl Engine {
             return Way::Free(free);
         }
         Way::Delays(late)
+    }
+
+    /// Whether starts come in time where a head has its own when it is reserved.
+    fn come_beside(
+        &mut self,
+        head: WorkloadIdx,
+        ends: &[(Time, WorkloadIdx)],
+        slots: &[Slot],
+    ) -> bool {
+        let Some(own) = self.reservations.slot_of(head) else { return false };
+        let mut all = slots.to_vec();
+        self.put_in(&mut all, Slot { start: own.start.max(self.state.now), ..own });
+        self.reservations.turns.count_play();
+        self.play(ends, &all).is_ok()
     }
 
     /// How an entry is held that nobody looks at in this step any more, or that is the head of a
@@ -466,106 +446,6 @@ impl Engine {
         let found = self.nominate_afresh(entry.workload);
         drop(Txn::take_up(&mut self.state, aside));
         (found.verdict == Verdict::Fit).then_some(found)
-    }
-
-    /// What reserved starts need and nobody leaves by then, on nodes and of quota: the most at any
-    /// time, of those who run then.
-    pub(crate) fn kept_for(
-        &self,
-        ends: &[(Time, WorkloadIdx)],
-        slots: &[Slot],
-        started: &[Started],
-    ) -> Kept {
-        let (mut room, mut quota) = (OnNodes::new(), OfQuota::new());
-        let undrawn = self.state.undrawn();
-        for slot in slots {
-            let runs = |other: &Slot| {
-                let end = self.run_time(other.workload).map(|runs| other.start.plus(runs));
-                other.start <= slot.start && end.is_none_or(|end| end > slot.start)
-            };
-            let (mut on_nodes, mut charged) = (OnNodes::new(), OfQuota::new());
-            for (_, started) in slots.iter().zip(started).filter(|(other, _)| runs(other)) {
-                self.add_wanted(started, &mut on_nodes, &mut charged);
-            }
-            let by_then = ends.iter().take_while(|(end, _)| *end <= slot.start);
-            for (_, ended) in by_then {
-                self.take_left((*ended, &undrawn), &mut on_nodes, &mut charged);
-            }
-            for (key, amount) in on_nodes {
-                let most = room.entry(key).or_insert(0);
-                *most = amount.max(*most);
-            }
-            for (key, amount) in charged {
-                let most = quota.entry(key).or_insert(0);
-                *most = amount.max(*most);
-            }
-        }
-        let room = room.into_iter().filter(|(_, amount)| *amount > 0);
-        let quota = quota.into_iter().filter(|(_, amount)| *amount > 0);
-        Kept {
-            room: room.map(|((node, resource), amount)| (node, resource, amount)).collect(),
-            quota: quota.map(|((queue, fr), amount)| (queue, fr, amount)).collect(),
-        }
-    }
-
-    /// Adds what somebody needs who starts.
-    fn add_wanted(&self, started: &Started, on_nodes: &mut OnNodes, charged: &mut OfQuota) {
-        let state = &self.state;
-        let prices = started.places.prices.iter().copied().chain(std::iter::repeat(0));
-        for (&(pod, node), price) in started.places.members.iter().zip(prices) {
-            let pod = &state.pods[pod];
-            for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                resources::add(on_nodes.entry((node, resource)).or_default(), amount);
-            }
-            let Some(queue) = started.assignment.queue else { continue };
-            let set = started.assignment.set(pod.shape);
-            for &(fr, amount) in set.into_iter().flat_map(|set| &set.charge) {
-                let amount = if amount == BY_NODE { price } else { amount };
-                resources::add(charged.entry((queue, fr)).or_default(), amount);
-            }
-        }
-    }
-
-    /// Takes away what somebody leaves who ends: from one queue of its tree after the other. Of
-    /// what a victim leaves that is what no claim draws (`undrawn`); the rest is left by who claims
-    /// it once that has ended.
-    fn take_left(
-        &self,
-        (ended, undrawn): (WorkloadIdx, &Undrawn),
-        on_nodes: &mut OnNodes,
-        charged: &mut OfQuota,
-    ) {
-        let state = &self.state;
-        let mut leave_room = |(node, resource, amount): (NodeIdx, ResourceIdx, i64)| {
-            if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
-                *wanted = wanted.saturating_sub(amount);
-            }
-        };
-        let mut leave_quota = |(queue, fr, amount): (QueueIdx, FrIdx, i64)| {
-            let (root, mut left) = (state.quota.root(queue), amount);
-            let alike = |key: &(QueueIdx, FrIdx)| key.1 == fr && state.quota.root(key.0) == root;
-            for (_, wanted) in charged.iter_mut().filter(|(key, _)| alike(key)) {
-                let taken = left.min(*wanted).max(0);
-                *wanted -= taken;
-                left -= taken;
-            }
-        };
-        let promised = undrawn.get(&ended);
-        for index in state.placed(ended).filter(|_| promised.is_none()) {
-            let pod = &state.pods[index];
-            let node = pod.place.expect("it is placed");
-            for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                leave_room((node, resource, amount));
-            }
-            state.charges_of(index).for_each(&mut leave_quota);
-        }
-        let (mut quota, mut room) = state.claims_at_last(ended);
-        if let Some((more_quota, more_room)) = promised {
-            quota.extend(more_quota);
-            room.extend(more_room);
-        }
-        quota.into_iter().for_each(leave_quota);
-        room.into_iter().for_each(leave_room);
     }
 
     /// What is told of work that would delay some reserved starts, and of which it makes late.

@@ -44,6 +44,7 @@ mod joiners;
 mod joining;
 mod kept_back;
 mod left_out;
+mod needs;
 mod nominate;
 mod of_roles;
 mod once_gone;
@@ -57,9 +58,10 @@ mod settle;
 mod toll;
 mod tournament;
 
-pub(crate) use backfill::{Kept, Late, place_in};
+pub(crate) use backfill::{Late, place_in};
 pub(crate) use heads::Head;
 pub(crate) use kept_back::KeptBack;
+pub(crate) use needs::Kept;
 pub(crate) use nominate::Premise;
 pub(crate) use reclaimers::Reclaimers;
 

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::cycle::backfill::{Kept, place_in};
+use crate::cycle::backfill::place_in;
+use crate::cycle::needs::Kept;
 use crate::cycle::nominate::asks;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;

@@ -153,7 +153,8 @@ impl Reservations {
         self.slot_of(workload).map(|slot| slot.start)
     }
 
-    fn slot_of(&self, workload: WorkloadIdx) -> Option<Slot> {
+    /// The same with how far its queue borrows then.
+    pub(crate) fn slot_of(&self, workload: WorkloadIdx) -> Option<Slot> {
         let found = self.kept.iter().find(|kept| kept.slot.workload == workload);
         found.map(|kept| kept.slot)
     }

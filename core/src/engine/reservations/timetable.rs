@@ -191,7 +191,7 @@ impl Engine {
 
     /// Puts a line into a timetable where it is played once it is kept: of those that start at one
     /// time whoever was to start first, then by uid. In another order they might not all fit.
-    pub(super) fn put_in(&self, slots: &mut Vec<Slot>, slot: Slot) {
+    pub(crate) fn put_in(&self, slots: &mut Vec<Slot>, slot: Slot) {
         let now = self.state.now;
         let key = |slot: &Slot| {
             let kept = self.reservations.of(slot.workload);
