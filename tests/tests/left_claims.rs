@@ -9,11 +9,11 @@ use capstan_core::model::input::{
     AllocatedDevice, Allocation, Input, NodeSelector, NodeSelectorTerm, Operator, PodClaim,
     PodFacts, PodPhase, PodShape, Requirement, ResourceClaimFacts,
 };
-use capstan_core::plan::{Action, EffectResult, StepOutput};
+use capstan_core::plan::{Action, Effect, EffectResult, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::devices::{self, key, slice};
 use capstan_tests::facts::{self, amounts, namespace, node, text};
-use capstan_tests::hand::{answer, evicted, view};
+use capstan_tests::hand::{answer, binds, evicted, view};
 
 fn cpu(name: &str, milli: i64) -> Input {
     Input::Node(node(name, &[("cpu", milli)]).into())
@@ -26,13 +26,20 @@ fn claim() -> ResourceClaimFacts {
 
 /// The same with the device `x` of a node.
 fn on(at: &str) -> Input {
+    reserved(at, &[])
+}
+
+/// The same, which these have reserved.
+fn reserved(at: &str, by: &[&str]) -> Input {
     let id = (text("d"), text(at), text("x"));
     let devices = vec![AllocatedDevice { id, share: false, consumed: BTreeMap::new() }];
     let (key, values) = (text("metadata.name"), vec![text(at)]);
     let only = Requirement { key, operator: Operator::In, values };
     let term = NodeSelectorTerm { labels: Vec::new(), fields: vec![only] };
     let nodes = Some(NodeSelector { terms: vec![term] });
-    let allocation = Some(Arc::new(Allocation { nodes, devices, ..Allocation::default() }));
+    let reserved = by.iter().map(text).collect();
+    let allocation = Allocation { nodes, devices, reserved, ..Allocation::default() };
+    let allocation = Some(Arc::new(allocation));
     Input::ResourceClaim(ResourceClaimFacts { allocation, ..claim() })
 }
 
@@ -60,6 +67,30 @@ fn granted(output: &StepOutput) -> Vec<(String, String)> {
     all
 }
 
+/// Pods that give claims back, with the effects that do so.
+fn given_back(output: &StepOutput) -> Vec<(&str, &Effect)> {
+    let effects = output.effects.iter().filter_map(|effect| match &effect.action {
+        Action::ReleaseClaims { pod, .. } => Some((&*pod.name, effect)),
+        _ => None,
+    });
+    effects.collect()
+}
+
+/// Why a pod waits.
+fn why(engine: &Engine, name: &str) -> String {
+    view(engine, name).reason.map(|reason| reason.to_string()).unwrap_or_default()
+}
+
+/// Somebody runs on the small of two nodes with the claim's device; `by`: who has reserved it.
+fn two_nodes(by: &[&str]) -> Engine {
+    let mut engine = Engine::new();
+    let low = runs(user("low", 0, 1_000), "a");
+    let mut inputs = vec![namespace(), cpu("a", 2_000), cpu("b", 8_000), reserved("a", by), low];
+    inputs.extend([slice("a", &["x"]), slice("b", &["x"])]);
+    engine.observe(Time(10), inputs);
+    engine
+}
+
 fn done(output: &StepOutput) -> Vec<Input> {
     output.effects.iter().map(|effect| answer(effect, EffectResult::Done)).collect()
 }
@@ -72,11 +103,11 @@ fn plays(mut engine: Engine) {
     engine.recount();
     let second = engine.step(Time(12), vec![Input::Pod(user("next", 0, 1_000))]);
     assert_eq!((evicted(&second), granted(&second)), (Vec::new(), Vec::new()));
-    let said = view(&engine, "next").reason.map(|reason| reason.to_string()).unwrap_or_default();
+    let said = why(&engine, "next");
     assert!(said.contains("resourceclaim \"shared\" is kept for others"), "{said}");
     let third = engine.step(Time(13), vec![Input::PodGone(text("low"))]);
     assert_eq!((evicted(&third), granted(&third)), (Vec::new(), Vec::new()));
-    let said = view(&engine, "high").reason.map(|reason| reason.to_string()).unwrap_or_default();
+    let said = why(&engine, "high");
     assert!(said.starts_with("waits until the devices of claim team/shared are free"), "{said}");
     engine.recount();
     let fourth = engine.step(Time(14), vec![Input::ResourceClaim(claim())]);
@@ -127,4 +158,62 @@ fn a_claim_that_both_need_is_not_counted_twice() {
     let output = engine.step(Time(1), vec![Input::ResourceClaim(more), Input::Pod(high)]);
     assert_eq!(evicted(&output), Vec::<String>::new());
     engine.recount();
+}
+
+/// A claim keeps its devices for whoever has reserved it: nobody leaves before that is over.
+#[test]
+fn nobody_leaves_for_a_claim_that_somebody_else_has_reserved() {
+    let foreign = || Input::Pod(PodFacts { ours: false, ..user("x", 9, 1_000) });
+    for (known, over) in [(false, reserved("a", &["low"])), (true, Input::PodGone(text("x")))] {
+        let mut engine = two_nodes(&["low", "x"]);
+        if known {
+            engine.observe(Time(10), vec![foreign()]);
+        }
+        let first = engine.step(Time(11), vec![Input::Pod(user("high", 5, 4_000))]);
+        assert_eq!((evicted(&first), given_back(&first).len()), (Vec::new(), 0));
+        let said = why(&engine, "high");
+        assert!(!said.is_empty() && !said.contains("waits until"), "{said}");
+        engine.recount();
+        let second = engine.step(Time(12), vec![over]);
+        assert_eq!(evicted(&second), ["low"]);
+        engine.recount();
+    }
+}
+
+/// What the preemptor itself has reserved stands in its way only until it has given that back.
+#[test]
+fn a_preemptor_gives_its_own_reservation_back_before_anybody_leaves() {
+    let mut engine = two_nodes(&["low", "high"]);
+    let first = engine.step(Time(11), vec![Input::Pod(user("high", 5, 4_000))]);
+    let back = given_back(&first);
+    assert_eq!((evicted(&first), back.len(), back[0].0), (Vec::new(), 1, "high"));
+    engine.recount();
+    let shown = vec![answer(back[0].1, EffectResult::Done), reserved("a", &["low"])];
+    let second = engine.step(Time(12), shown);
+    assert_eq!((evicted(&second), given_back(&second).len()), (vec!["low".to_owned()], 0));
+    engine.recount();
+}
+
+/// Somebody reserves the claim when victims are on their way: who waited is decided anew once they
+/// are gone, and others may have its room.
+#[test]
+fn a_reservation_that_turns_up_later_is_not_waited_for() {
+    for before in [true, false] {
+        let mut engine = two_nodes(&["low"]);
+        let first = engine.step(Time(11), vec![Input::Pod(user("high", 5, 4_000))]);
+        assert_eq!(evicted(&first), ["low"]);
+        let (gone, shown) = (Input::PodGone(text("low")), reserved("a", &["low", "x"]));
+        let news = if before { [shown, gone] } else { [gone, shown] };
+        for (at, fact) in [12, 13].into_iter().zip(news) {
+            engine.step(Time(at), vec![fact]);
+            engine.recount();
+        }
+        let said = why(&engine, "high");
+        assert!(!said.is_empty() && !said.contains("waits until"), "{said}");
+        let shape = PodShape { requests: amounts(&[("cpu", 6_000)]), ..PodShape::default() };
+        let other = facts::pod("other", &Arc::new(shape), &facts::in_queue(None));
+        let next = engine.step(Time(14), vec![Input::Pod(other)]);
+        assert_eq!(binds(&next), [("other".to_owned(), "b".to_owned())]);
+        engine.recount();
+    }
 }

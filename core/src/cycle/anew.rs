@@ -56,7 +56,7 @@ impl Engine {
         let told = self.who_leaves(workload);
         let reason = told.unwrap_or_else(|| self.why_not_anew(workload, &waiting, lacks));
         self.waits_on(workload, reason);
-        self.give_back_unready(now, workload);
+        self.give_back_useless(now, workload);
         self.keep_out_while_owed(now, workload);
     }
 

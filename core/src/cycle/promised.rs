@@ -89,7 +89,8 @@ impl Engine {
         }
     }
 
-    /// Whether devices that victims had, who are gone, are still to come free; that is said.
+    /// Whether devices that victims had, who are gone, are still to come free; that is said. Those
+    /// of a claim that somebody else has reserved meanwhile are not waited for.
     fn waits_for_devices(&mut self, workload: WorkloadIdx) -> bool {
         let claim = self.state.claims.get(workload).expect("just listed");
         let devices = &self.state.room.devices;
@@ -269,7 +270,7 @@ impl Engine {
             }
             _ => self.incomplete(workload, &waiting, held),
         }
-        self.give_back_unready(now, workload);
+        self.give_back_useless(now, workload);
         self.keep_out_while_owed(now, workload);
     }
 

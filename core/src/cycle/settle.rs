@@ -413,7 +413,7 @@ impl Engine {
             round.more = true;
         }
         self.waits_on(entry.workload, reason);
-        self.give_back_unready(self.state.now, entry.workload);
+        self.give_back_useless(self.state.now, entry.workload);
         self.keep_out_while_owed(self.state.now, entry.workload);
     }
 }

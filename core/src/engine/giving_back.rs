@@ -8,6 +8,11 @@
 //! uses, go back; each once, for the first of these members that is looked at in vain. A write that
 //! fails is tried again after a pause.
 //!
+//! Where pods with a place use a claim, a pod that waits has no need to have reserved it too: that
+//! was for a bind that did not come. It keeps the claim from coming free once they have left, for
+//! that pod and for others. Looked at in vain it gives its reservation back, if without that, and
+//! without those pods, the claim would be free; the claim keeps what it has until then.
+//!
 //! An effect names the allocation that was seen, and leaves any other alone: it may come late. What
 //! is being given back is forgotten once the claim shows anything else. Cost: members of work that
 //! is looked at in vain, while there are claims.
@@ -18,7 +23,9 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{Allocation, PodClaim, ResourceClaimFacts, ResourceClaimKey, Text};
+use crate::model::input::{
+    Allocation, PodClaim, Readiness, ResourceClaimFacts, ResourceClaimKey, Text,
+};
 use crate::plan::{Action, ClaimGrant, EffectId, Seen};
 use crate::time::Time;
 
@@ -52,9 +59,7 @@ impl Engine {
         let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
         let members: Vec<PodIdx> = members.collect();
         let uids: BTreeSet<&Text> = members.iter().map(|pod| &pods[*pod].uid).collect();
-        let noted = self.giving_back.values().flat_map(|going| &going.claims);
-        let under_way = noted.filter(|noted| self.shows(noted)).map(|(key, _)| key);
-        let under_way: BTreeSet<&ResourceClaimKey> = under_way.collect();
+        let under_way = self.under_way();
         let mut first: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
         let mut all = Vec::new();
         for pod in members {
@@ -83,6 +88,46 @@ impl Engine {
         all
     }
 
+    /// Claims that are on their way back.
+    fn under_way(&self) -> BTreeSet<&ResourceClaimKey> {
+        let noted = self.giving_back.values().flat_map(|going| &going.claims);
+        noted.filter(|noted| self.shows(noted)).map(|(key, _)| key).collect()
+    }
+
+    /// Work was looked at in vain: gives back what its members have of claims, and is of no use to
+    /// them.
+    pub(crate) fn give_back_useless(&mut self, now: Time, workload: WorkloadIdx) {
+        self.give_back_unready(now, workload);
+        if self.state.room.devices.any_reserved() {
+            let due = self.reserved_beside_users(workload);
+            self.give_claims_back(now, workload, due, |has| Seen::Idle(has.clone()));
+        }
+    }
+
+    /// What members that wait have reserved, beside pods with a place alone that use it.
+    fn reserved_beside_users(&self, workload: WorkloadIdx) -> Vec<Due> {
+        let (pods, devices) = (&self.state.pods, &self.state.room.devices);
+        let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
+        let members: BTreeSet<PodIdx> = members.collect();
+        let under_way = self.under_way();
+        let mut all = Vec::new();
+        for &pod in &members {
+            let keys = devices.reserved_beside_users(pod, |by| members.contains(&by));
+            let open = keys.iter().filter(|key| !under_way.contains(key));
+            let ready = |claim: &&ResourceClaimFacts| {
+                let has = claim.allocation.as_ref();
+                has.is_some_and(|has| has.readiness == Readiness::Ready)
+            };
+            let due = open.filter_map(|key| devices.claim(key)).filter(ready);
+            let due: Vec<ResourceClaimFacts> = due.cloned().collect();
+            if !due.is_empty() {
+                all.push((pod, due));
+            }
+        }
+        all.sort_by(|(a, _), (b, _)| pods[*a].uid.cmp(&pods[*b].uid));
+        all
+    }
+
     /// Gives these claims back, each for what `seen` says of what it has.
     pub(crate) fn give_claims_back(
         &mut self,
@@ -101,7 +146,10 @@ impl Engine {
                 ClaimGrant { key, uid, chosen: None, special: None, seen }
             };
             let grants: Vec<ClaimGrant> = claims.iter().map(grant).collect();
+            let devices = &self.state.room.devices;
+            let used = |grant: &ClaimGrant| devices.in_use(&grant.key);
             let why = match grants.first().and_then(|grant| grant.seen.as_ref()) {
+                Some(Seen::Idle(_)) if grants.iter().any(used) => "are used by others",
                 Some(Seen::Idle(_)) => "are where it does not fit",
                 Some(Seen::Unready(_)) | None => "are not ready",
             };

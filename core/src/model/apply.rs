@@ -272,6 +272,7 @@ impl ClusterState {
             changes.to_settle.extend(place.map(|node| (index, node)));
         }
         self.note_left_claim(index);
+        self.note_reserver(index, facts.phase.terminal(), changes);
         self.move_membership(index, old_workload, workload, changes);
     }
 
@@ -405,6 +406,7 @@ impl ClusterState {
     pub(super) fn remove_pod(&mut self, uid: &Text, changes: &mut Changes) {
         let Some(index) = self.pod_by_uid.remove(uid) else { return };
         self.left_claims.remove(&index);
+        self.note_reserver(index, true, changes);
         self.note_nomination(index, None);
         self.release(index, changes);
         let workload = self.pods[index].workload;

@@ -8,16 +8,17 @@ use capstan_topology::NodeIdx;
 use crate::gpus;
 use crate::model::apply::Changes;
 use crate::model::claim::Places;
-use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{Arena, PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     Allocation, Input, Labels, NodeFacts, PodClaim, PodShape, ResourceClaimFacts, ResourceClaimKey,
     Text,
 };
-use crate::model::pod::Binding;
+use crate::model::lookup::Lookup;
+use crate::model::pod::{Binding, Pod};
 use crate::model::room::Room;
 use crate::model::state::ClusterState;
 use crate::rules::dynamic_resources::ways::DeviceWay;
-use crate::rules::dynamic_resources::{self, Concerns, PodHold};
+use crate::rules::dynamic_resources::{self, Concerns, PodHold, Reserver};
 
 impl ClusterState {
     /// Notes whether a pod of ours that is not bound has a claim for extended resources from an
@@ -45,13 +46,39 @@ impl ClusterState {
             }
             _ => None,
         };
-        let may_fit = self.room.apply_devices(fact);
+        let of_claim = match &fact {
+            Input::ResourceClaim(claim) => Some(claim.key.clone()),
+            Input::ResourceClaimGone(key) => Some(key.clone()),
+            _ => None,
+        };
+        let mut may_fit = self.room.apply_devices(fact);
+        if let Some(key) = of_claim {
+            may_fit |= self.note_reserved(&key);
+        }
         match takes {
             Some(claim) if may_fit => _ = changes.allocated.insert(claim),
             Some(_) => {}
             None => changes.devices_free |= may_fit,
         }
         (changes.facts, changes.devices) = (true, true);
+    }
+
+    /// Notes who has reserved a claim; whether somebody no longer has who stood in others' way.
+    fn note_reserved(&mut self, key: &ResourceClaimKey) -> bool {
+        let (pods, by_uid) = (&self.pods, &self.pod_by_uid);
+        self.room.devices.note_reserved(key, |uid| whom(pods, by_uid, uid))
+    }
+
+    /// A pod is there, or has ended: what it has reserved may stand in others' way no more.
+    pub(super) fn note_reserver(&mut self, index: PodIdx, ended: bool, changes: &mut Changes) {
+        let uid = &self.pods[index].uid;
+        changes.devices_free |= self.room.devices.note_reserver(index, uid, ended);
+    }
+
+    /// Compares who has reserved claims with what facts say.
+    pub(super) fn recount_reserved(&self) {
+        let (pods, by_uid) = (&self.pods, &self.pod_by_uid);
+        self.room.devices.recount_reserved(|uid| whom(pods, by_uid, uid));
     }
 
     /// The time of claims whose devices are not ready may be over now, and they are of no use then:
@@ -62,6 +89,15 @@ impl ClusterState {
             self.room.touch_all();
             (changes.devices_free, changes.facts) = (true, true);
         }
+    }
+}
+
+/// Whom a uid names.
+fn whom(pods: &Arena<Pod>, by_uid: &Lookup<Text, PodIdx>, uid: &Text) -> Reserver {
+    match by_uid.get(uid) {
+        None => Reserver::Unknown,
+        Some(pod) if pods[*pod].active() => Reserver::Pod(*pod),
+        Some(_) => Reserver::Ended,
     }
 }
 

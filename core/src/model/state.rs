@@ -486,6 +486,7 @@ impl ClusterState {
         };
         self.room.volumes.recount(placed().filter_map(with));
         self.room.devices.recount(placed().map(|(index, pod, _)| (index, shape(pod))));
+        self.recount_reserved();
         self.classes.recount(&self.room);
         self.recount_used();
         for (index, workload) in self.workloads.iter() {

@@ -13,6 +13,7 @@
 //! | [`state`] | who has which devices |
 //! | [`holds`] | what pods have that the API does not show yet |
 //! | [`users`] | who uses which claims, and what comes free with whom |
+//! | [`reserved`] | who has reserved them |
 //! | [`shares`] | what part of a node devices are, and of GPUs |
 //! | [`unready`] | claims that have devices which will not be ready |
 //! | [`ways`] | what else they could take than the first that will do |
@@ -53,6 +54,7 @@ mod answers;
 mod capacity;
 mod holds;
 mod pools;
+mod reserved;
 pub(crate) mod search;
 pub(crate) mod shares;
 mod state;
@@ -64,6 +66,7 @@ pub(crate) mod ways;
 mod tests;
 
 pub use holds::PodHold;
+pub(crate) use reserved::Reserver;
 pub use state::{Concerns, Devices};
 pub(crate) use users::named;
 

@@ -22,6 +22,7 @@ use crate::plan::Chosen;
 use crate::rules::dynamic_resources::answers::{Answers, News};
 use crate::rules::dynamic_resources::holds::{Held, PodHold, SharedHolds, join, part};
 use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
+use crate::rules::dynamic_resources::reserved::Reservations;
 use crate::rules::dynamic_resources::unready::Awaited;
 use crate::rules::dynamic_resources::users::{Users, named};
 
@@ -44,6 +45,7 @@ pub struct Devices {
     /// The same of claims that all others have left, as far as a transaction is concerned.
     pub(super) anew: SharedHolds,
     pub(super) users: Users,
+    pub(super) reservations: Reservations,
     /// Pods that do not exist and hold devices: `PodIdx::stand_in` of each number below.
     stand_ins: u32,
     /// What comes free for those whose victims leave.

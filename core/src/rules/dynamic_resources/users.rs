@@ -3,10 +3,11 @@
 //! An allocated claim keeps its devices until nobody uses it any more; its controller takes them
 //! back then. Who looks for victims asks what would be free without them: a pod *goes* within a
 //! transaction, and *returns* when that is taken back. A claim is as good as free once all its
-//! users have gone so: whoever names it may get others for it, and is no user of what it had. A pod
-//! whose end is a fact has left: its claims stay what the API shows, and come free when it shows
-//! that. Until then nobody begins to use what comes free for somebody: whoever is made in the
-//! stead of a victim would keep it, and be stopped in turn.
+//! users have gone so, with everybody else who has reserved it (`reserved.rs`): whoever names it
+//! may get others for it, and is no user of what it had. A pod whose end is a fact has left: its
+//! claims stay what the API shows, and come free when it shows that. Until then nobody begins to
+//! use what comes free for somebody: whoever is made in the stead of a victim would keep it, and be
+//! stopped in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,6 +53,16 @@ impl Users {
     /// Whether a pod with a place uses a claim.
     pub fn any(&self, key: &ResourceClaimKey) -> bool {
         self.of.contains_key(key)
+    }
+
+    /// Whether this pod, which has a place, uses a claim.
+    pub fn is_user(&self, key: &ResourceClaimKey, pod: PodIdx) -> bool {
+        self.of.get(key).is_some_and(|users| users.contains(&pod))
+    }
+
+    /// Whether a pod has gone that had a claim.
+    fn is_gone(&self, key: &ResourceClaimKey, pod: PodIdx) -> bool {
+        self.gone.get(key).is_some_and(|gone| gone.contains(&pod))
     }
 
     /// Whether all who use a claim have gone, but for these.
@@ -137,10 +148,12 @@ impl Devices {
         }
     }
 
-    /// Whether all who use a claim have gone, but for those who got devices for it since then: what
-    /// the API shows it to have is free, and so is what was held for it before.
+    /// Whether all who use a claim have gone, but for those who got devices for it since then, and
+    /// nobody else has reserved it: what the API shows it to have is free, and so is what was held
+    /// for it before.
     pub(super) fn vacated(&self, key: &ResourceClaimKey) -> bool {
         self.users.all_gone(key, self.anew.get(key).map(|hold| &hold.users))
+            && self.reservations.all(key, |pod| self.users.is_gone(key, pod))
     }
 
     /// Whom it concerns that a claim is left by all, or is not after all: who names it may go to
@@ -235,10 +248,11 @@ impl Devices {
         left
     }
 
-    /// Whether a claim has devices that nobody uses any more: its controller is about to take them.
+    /// Whether a claim has devices that nobody uses any more, and that nobody has reserved who has
+    /// not ended: its controller is about to take them.
     pub(crate) fn coming_free(&self, key: &ResourceClaimKey) -> bool {
         let allocated = self.claims.get(key).is_some_and(|claim| claim.allocation.is_some());
-        allocated && !self.users.any(key)
+        allocated && !self.users.any(key) && self.reservations.all(key, |_| false)
     }
 
     /// Of claims that are left behind, those that somebody got other devices for since then.

@@ -103,6 +103,128 @@ fn a_claim_that_comes_free_for_somebody_is_for_nobody_else() {
     }
 }
 
+fn low() -> PodIdx {
+    PodIdx::stand_in(0)
+}
+
+fn other() -> PodIdx {
+    PodIdx::stand_in(1)
+}
+
+/// These have reserved a claim, and nobody else; whether somebody no longer has.
+fn reserve(devices: &mut Devices, key: &ResourceClaimKey, uids: &[&str]) -> bool {
+    let claim = devices.claim(key).expect("it is known").clone();
+    let has = Allocation::clone(claim.allocation.as_ref().expect("it has devices"));
+    let reserved = uids.iter().map(|uid| Text::from(*uid)).collect();
+    let allocation = Some(Arc::new(Allocation { reserved, ..has }));
+    devices.put_claim(ResourceClaimFacts { allocation, ..claim });
+    devices.note_reserved(key, whom)
+}
+
+/// Whom a uid names.
+fn whom(uid: &Text) -> Reserver {
+    match &**uid {
+        "low" => Reserver::Pod(low()),
+        "other" => Reserver::Pod(other()),
+        "done" => Reserver::Ended,
+        _ => Reserver::Unknown,
+    }
+}
+
+/// Whether a claim is free once its one user has gone: within a transaction, and for good.
+fn is_left(devices: &mut Devices, shape: &PodShape, key: &ResourceClaimKey) -> [bool; 2] {
+    go(devices, low(), key, false);
+    let left = devices.left_behind() == std::slice::from_ref(key);
+    assert_eq!(count(devices, shape, &node("b"), 1) > 0, left, "it gets others then");
+    devices.recount_use();
+    go(devices, low(), key, true);
+    devices.leave(low(), shape);
+    let free = devices.coming_free(key);
+    devices.join(low(), shape);
+    devices.recount_use();
+    [left, free]
+}
+
+#[test]
+fn a_claim_that_others_have_reserved_is_not_left_by_all() {
+    let mut devices = two_nodes();
+    let key = of_a(&mut devices);
+    let shape = of_claims(vec![PodClaim::Named(key.clone())]);
+    devices.join(low(), &shape);
+    for (uids, left) in [
+        (&[][..], [true, true]),
+        // Its end, once it is a fact, is looked at apart.
+        (&["low"][..], [true, false]),
+        (&["low", "done"][..], [true, false]),
+        (&["low", "other"][..], [false, false]),
+        (&["low", "somebody"][..], [false, false]),
+        (&["done"][..], [true, true]),
+        (&["somebody"][..], [false, false]),
+    ] {
+        reserve(&mut devices, &key, uids);
+        assert_eq!(is_left(&mut devices, &shape, &key), left, "{uids:?}");
+        devices.recount_reserved(whom);
+    }
+    // A pod that has a place and uses it too may leave with the first.
+    reserve(&mut devices, &key, &["low", "other"]);
+    devices.join(other(), &shape);
+    go(&mut devices, low(), &key, false);
+    assert!(devices.left_behind().is_empty());
+    go(&mut devices, other(), &key, false);
+    assert_eq!(devices.left_behind(), std::slice::from_ref(&key));
+    go(&mut devices, other(), &key, true);
+    go(&mut devices, low(), &key, true);
+}
+
+#[test]
+fn whoever_has_ended_has_reserved_nothing_whatever_claims_say() {
+    let mut devices = two_nodes();
+    let key = of_a(&mut devices);
+    let shape = of_claims(vec![PodClaim::Named(key.clone())]);
+    devices.join(low(), &shape);
+    let late = PodIdx::stand_in(2);
+    let [uid, uid_of_other] = ["somebody", "other"].map(Text::from);
+    assert!(!reserve(&mut devices, &key, &["low", "somebody", "other"]));
+    // The claim may be told before its pod.
+    assert!(devices.note_reserver(late, &uid, false));
+    assert!(!devices.note_reserver(late, &uid, false), "that is no news");
+    assert!(devices.note_reserver(other(), &uid_of_other, true));
+    assert_eq!(is_left(&mut devices, &shape, &key), [false, false]);
+    assert!(devices.note_reserver(late, &uid, true));
+    assert_eq!(is_left(&mut devices, &shape, &key), [true, false]);
+    assert!(devices.note_reserver(low(), &"low".into(), true));
+    assert_eq!(is_left(&mut devices, &shape, &key), [true, true]);
+    // Nobody knows them any more, and the claim still names one.
+    let gone = |_: &Text| Reserver::Unknown;
+    assert!(!devices.note_reserved(&key, gone));
+    assert_eq!(is_left(&mut devices, &shape, &key), [true, true]);
+    devices.recount_reserved(gone);
+    // Somebody else comes, and goes.
+    assert!(!reserve(&mut devices, &key, &["other"]));
+    assert_eq!(is_left(&mut devices, &shape, &key), [false, false]);
+    assert!(reserve(&mut devices, &key, &[]));
+    assert_eq!(is_left(&mut devices, &shape, &key), [true, true]);
+}
+
+#[test]
+fn a_pod_that_waits_need_not_have_reserved_what_others_use() {
+    let mut devices = two_nodes();
+    let key = of_a(&mut devices);
+    let shape = of_claims(vec![PodClaim::Named(key.clone())]);
+    let keys = std::slice::from_ref(&key);
+    let of = |devices: &Devices| devices.reserved_beside_users(other(), |pod| pod == other());
+    reserve(&mut devices, &key, &["low", "other"]);
+    assert!(of(&devices).is_empty(), "nobody uses it");
+    devices.join(low(), &shape);
+    assert_eq!(of(&devices), keys);
+    reserve(&mut devices, &key, &["low", "other", "done"]);
+    assert_eq!(of(&devices), keys);
+    for uids in [&["low"][..], &["low", "other", "somebody"]] {
+        reserve(&mut devices, &key, uids);
+        assert!(of(&devices).is_empty(), "{uids:?}");
+    }
+}
+
 /// What was done, to be taken back.
 enum Step {
     Gone(PodIdx),
