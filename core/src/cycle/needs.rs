@@ -1,9 +1,9 @@
 //! What reserved starts need of what is free until then, which others leave alone.
 //!
 //! Decides, of starts that were played (`engine/reservations/timetable.rs`), what of their room and
-//! quota nobody leaves by then who ends: the most at any time. Whoever starts beside it delays none
-//! of them by taking it; it may delay one all the same, by rules that are no amounts, which is found
-//! out by playing them again.
+//! quota nobody leaves by then who ends: the most at any time. Whoever starts beside it takes none
+//! of that. It may delay one all the same, by rules that are no amounts, which is found out by
+//! playing them again.
 //!
 //! Restart: nothing is kept. Cost: for each start the members of those that run beside it, and what
 //! ends before it.

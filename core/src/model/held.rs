@@ -3,7 +3,8 @@
 //! Decides how much a head keeps of what it asks: what its queue owns of it and does not use, or
 //! where it borrows, all that it may have. It counts as used by the queue while it is held.
 //!
-//! Restart: nothing is kept, the next round finds it again. Cost: a change of the tree for each amount.
+//! Restart: nothing is kept, the next round finds it again. Cost: a change of the tree for each
+//! amount.
 
 use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
 use crate::model::state::ClusterState;

@@ -161,8 +161,8 @@ impl Engine {
     }
 
     /// What heads of strict queues keep back in this round, and what those did in the last one that
-    /// had no turn in this one yet. It may be nothing now, where their queues use all they may: then
-    /// it is more once less is used. One that has a start reserved keeps nothing.
+    /// had no turn in this one yet. It may be nothing now, where their queues use all they may, and
+    /// more once less is used. One that has a start reserved keeps nothing.
     pub(super) fn kept_by_strict_heads(&self) -> Vec<Held> {
         let held = self.state.held.iter().copied();
         let settled: BTreeSet<WorkloadIdx> = held.clone().map(|held| held.by).collect();
