@@ -11,7 +11,8 @@
 //! Where pods with a place use a claim, a pod that waits has no need to have reserved it too: that
 //! was for a bind that did not come. It keeps the claim from coming free once they have left, for
 //! that pod and for others. Looked at in vain it gives its reservation back, if without that, and
-//! without those pods, the claim would be free; the claim keeps what it has until then.
+//! without those pods, the claim would be free, and one of them has reserved it: so the claim keeps
+//! what it has until then.
 //!
 //! An effect names the allocation that was seen, and leaves any other alone: it may come late. What
 //! is being given back is forgotten once the claim shows anything else. Cost: members of work that

@@ -114,6 +114,11 @@ impl Reservations {
         let Some(reservers) = self.of.get(key) else { return true };
         reservers.unknown.is_empty() && reservers.pods.iter().all(|pod| is_so(*pod))
     }
+
+    /// Whether anybody who has reserved a claim, and has not ended, is as is asked.
+    fn any(&self, key: &ResourceClaimKey, is_so: impl Fn(PodIdx) -> bool) -> bool {
+        self.of.get(key).is_some_and(|reservers| reservers.pods.iter().any(|pod| is_so(*pod)))
+    }
 }
 
 /// Somebody has not reserved a claim any more.
@@ -150,7 +155,8 @@ impl Devices {
 
     /// Claims that a pod has reserved which pods with a place use, and that nobody else has
     /// reserved but those, and `others`: without these reservations they would come free once all
-    /// such pods have left.
+    /// such pods have left. One of the pods with a place has reserved it: else the claim would lose
+    /// its devices with the last reservation, while the pod is still prepared that is to use them.
     pub(crate) fn reserved_beside_users(
         &self,
         pod: PodIdx,
@@ -159,7 +165,8 @@ impl Devices {
         let keys = self.reservations.by_pod.get(&pod).into_iter().flatten();
         let beside = |key: &&ResourceClaimKey| {
             let goes = |by| others(by) || self.users.is_user(key, by);
-            self.in_use(key) && self.reservations.all(key, goes)
+            let stays = self.reservations.any(key, |by| self.users.is_user(key, by));
+            stays && self.reservations.all(key, goes)
         };
         keys.filter(beside).cloned().collect()
     }
