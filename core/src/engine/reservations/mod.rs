@@ -32,7 +32,7 @@
 //! [`FORECASTS_MAX`] plays of a step look for new ones; nothing is kept for work that is no head.
 //! Whoever has none because of a bound says so ([`Unreserved`]).
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cycle::Entry;
@@ -51,11 +51,13 @@ mod learned;
 mod pools;
 mod ranks;
 mod run_times;
+mod search;
 pub(crate) mod timetable;
 
 pub(crate) use learned::Learned;
 pub(crate) use ranks::{Asks, Starter};
 pub(crate) use run_times::Ends;
+use search::Found;
 
 /// A reserved start that had to be put off so often because an end did not come is given up: the
 /// queueing strategy alone decides from then on.
@@ -75,15 +77,6 @@ pub(crate) struct Reservation {
     pub slot: Slot,
     /// It was verified in this step.
     looked_at: bool,
-}
-
-/// A start that was searched.
-struct Found {
-    slot: Slot,
-    /// What it asks of quota.
-    asks: Asks,
-    /// Others stand behind it, who give way.
-    behind: bool,
 }
 
 /// All reservations.
@@ -340,66 +333,6 @@ impl Engine {
         let last = rivals.max_by(|a, b| standing(a).cmp(&standing(b)));
         let last = last.filter(|last| self.standing_of(who) < standing(last));
         last.map(|last| Some(last.workload)).ok_or(true)
-    }
-
-    /// The earliest start of somebody who does not delay those that go before it, and whether there
-    /// are others, who give way; else what was left out of account. How far it borrows then is
-    /// known once the start is, and says in turn behind whom that is looked for.
-    fn find_start(
-        &mut self,
-        who: &Starter,
-        instead: Option<WorkloadIdx>,
-    ) -> Result<Found, Option<Unreserved>> {
-        let borrowing = who.borrowing;
-        let first = self.search(who, u32::MAX, instead)?;
-        let (then, soonest) = (first.slot.borrowing, first.slot.start);
-        // Further behind it is found no sooner, nor further in front where it may not borrow.
-        let tried: &[u32] = match then.cmp(&borrowing) {
-            Ordering::Equal => return Ok(first),
-            Ordering::Less => &[then],
-            Ordering::Greater => &[then, borrowing],
-        };
-        // What was found first was found before some who go before it: that is put right.
-        let (mut found, fallback) = match then < borrowing {
-            true => (Some(first), None),
-            false => (None, Some(Found { behind: true, ..first })),
-        };
-        for &most in tried {
-            let least = found.as_ref().map(|known| known.slot.start);
-            if then > borrowing && least == Some(soonest) {
-                break;
-            }
-            let stands = Starter { borrowing: most, ..who.clone() };
-            let other = self.search(&stands, most, instead);
-            let better = |it: &Found| least.is_none_or(|at| it.slot.start < at);
-            found = other.ok().filter(better).or(found);
-        }
-        Ok(found.or(fallback).expect("one of the two is what was found first"))
-    }
-
-    /// The earliest start behind those that somebody does not go before, borrowing no further than
-    /// `most`, and whether there are others.
-    fn search(
-        &mut self,
-        who: &Starter,
-        most: u32,
-        instead: Option<WorkloadIdx>,
-    ) -> Result<Found, Option<Unreserved>> {
-        let (queue, workload) = (who.queue, who.workload);
-        let (slots, behind) = self.slots_before(who, instead);
-        let concerned = slots.iter().map(|slot| slot.workload).chain([workload]);
-        let (ends, left_out) = self.ends_for(concerned);
-        let times = self.times(&ends, &slots, queue);
-        let within = Starter { most, ..who.clone() };
-        let Some((start, terms)) = self.earliest(&ends, &slots, &within, &times) else {
-            let looked_at = ends.len() as u32;
-            return Err((left_out > 0).then_some(Unreserved::Ends { looked_at, left_out }));
-        };
-        let slot = Slot { workload, queue, start, borrowing: terms.borrowing };
-        let then = Starter { asks: terms.asks.clone(), ..who.clone() };
-        // With other flavors than it was refused with it may stand elsewhere: that is put right.
-        let behind = behind || self.rank(&then) != self.rank(who);
-        Ok(Found { slot, asks: terms.asks, behind })
     }
 
     /// A head has no reservation, because of this bound, or of none.
