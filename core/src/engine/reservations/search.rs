@@ -3,11 +3,11 @@
 //! Problem: behind whom a start is looked for depends on how far the queue borrows for it then,
 //! which is known once the start is.
 //!
-//! Decides: it is looked for where the head stands as things are, borrowing as far as it takes; then
-//! where it stands with what came out. Where nothing comes out it is looked for where it stands if
-//! it borrows less than it would now: an owner whose queue is full would borrow, and borrows nothing
-//! once work of its queue has ended. It goes before borrowers then, of whom one that says no end
-//! would leave it no start at all.
+//! Decides: it is looked for where the head stands as things are, borrowing as far as it takes, and
+//! then where it stands with what came out. Where nothing comes out it is looked for where it
+//! stands if it borrows less than it would now: an owner whose queue is full would borrow, and
+//! borrows nothing once work of its queue has ended. It goes before borrowers then, of whom one
+//! that says no end would leave it no start at all.
 //!
 //! Restart: reads facts only. Cost: up to three searches of a dozen plays, and one for each cohort
 //! above the queue where the first is in vain.
@@ -68,8 +68,8 @@ impl Engine {
         Ok(found.or(fallback).expect("one of the two is what was found first"))
     }
 
-    /// The earliest start at which it borrows less than it would now, found where it stands then: of
-    /// those at one time that at which it borrows furthest. It goes behind fewer there.
+    /// The earliest start at which it borrows less than it would now, found where it stands then.
+    /// Of those at one time that at which it borrows furthest: it goes behind fewer there.
     fn further_in_front(&mut self, who: &Starter, instead: Option<WorkloadIdx>) -> Option<Found> {
         let mut soonest: Option<Found> = None;
         for most in (0..who.borrowing).rev() {
