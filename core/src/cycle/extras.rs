@@ -8,8 +8,9 @@
 //!
 //! Wanted: extras never take what the head of a strict queue keeps back, and their queue borrows
 //! nothing for them while work waits elsewhere that owns what it asks, could take back what is
-//! lent, and would fit into the cluster if it were empty; nor while members of another gang that
-//! runs would stop some of it for that ([`reclaimers`](super::reclaimers)). What has no queue takes
+//! lent, and would fit into the cluster if it were empty; nor while such work is being stopped for
+//! others, whose owner is suspended: it queues again; nor while members of another gang that runs
+//! would stop some of it for that ([`reclaimers`](super::reclaimers)). What has no queue takes
 //! nothing for which it would be stopped once those have left who are leaving for others
 //! ([`once_gone`](super::once_gone)). The others join; those that wait say for whom. In their own
 //! queue they pass heads like any smaller work does. They stop nobody, but for those that are work
@@ -22,15 +23,17 @@
 //! reclaim is looked for -> nobody: kept; else rolled back.
 //!
 //! Restart: reads facts only. Cost: where the queue ends within its quota nothing; else once for
-//! each gang a look at the kinds of work that wait, as far as the first that could reclaim, and for
-//! those that own what they ask at nodes, until enough hold it. What has no queue is in
-//! [`once_gone`](super::once_gone).
+//! each gang a look at the kinds of work that wait or are being stopped, as far as the first that
+//! could reclaim, and for those that own what they ask at nodes, until enough hold it. What has no
+//! queue is in [`once_gone`](super::once_gone).
+
+use std::collections::BTreeSet;
 
 use capstan_topology::ResourceIdx;
 
 use crate::cycle::{Head, Round, beside};
 use crate::engine::Engine;
-use crate::explain::reason::Reason;
+use crate::explain::reason::{Reason, Waits};
 use crate::model::held::Held;
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
@@ -257,12 +260,22 @@ impl Engine {
             flavor: quota.flavor_name(flavor).clone(),
             resource: self.state.room.resources.name(resource).clone(),
             borrowed,
-            joins: self.state.workloads[head].state != State::Queued,
+            waits: self.waits_how(head),
         }
     }
 
-    /// The first in order of all that waits elsewhere, owns what it asks, and could take back what
-    /// a queue borrows: of each kind of work the first, of a strict queue its head only.
+    /// What of somebody waits for whose sake others wait.
+    pub(super) fn waits_how(&self, head: WorkloadIdx) -> Waits {
+        match self.waiting.contains(head) {
+            true => Waits::Whole,
+            false if self.state.leaving(head) => Waits::OnceStopped,
+            false => Waits::Members,
+        }
+    }
+
+    /// The first in order of all that waits elsewhere, or is being stopped and queues again, owns
+    /// what it asks, and could take back what a queue borrows: of each kind of work the first, of
+    /// what waits in a strict queue its head only.
     fn who_may_reclaim(&mut self, from: QueueIdx) -> Option<(QueueIdx, WorkloadIdx)> {
         let state = &self.state;
         let mut found: Vec<(QueueIdx, WorkloadIdx)> = Vec::new();
@@ -278,11 +291,43 @@ impl Engine {
             let may = |head: &_| candidates::could_reclaim(state, *head, queue, from);
             found.extend(firsts.into_iter().filter(may).map(|head| (queue, head)));
         }
+        found.extend(self.who_queue_again(from));
         found.sort_by(|a, b| state.queue_order(a.1).cmp(&state.queue_order(b.1)));
         found.into_iter().find(|head| {
-            let sets = self.least_demands(head.1);
+            let sets = match self.state.leaving(head.1) {
+                true => self.least_demands_anew(head.1),
+                false => self.least_demands(head.1),
+            };
             self.could_own(*head, &sets, from)
         })
+    }
+
+    /// Who is being stopped for others and queues again elsewhere, since its owner is suspended,
+    /// and could take back what a queue borrows: the first of each kind, in queue order.
+    fn who_queue_again(&self, from: QueueIdx) -> Vec<(QueueIdx, WorkloadIdx)> {
+        let state = &self.state;
+        let mut victims = state.claims.victims();
+        state.in_queue_order(&mut victims);
+        let (mut kinds, mut found) = (BTreeSet::new(), Vec::new());
+        for victim in victims.into_iter().filter(|victim| self.queues_again(*victim)) {
+            let entry = &state.workloads[victim];
+            let &QueueRef::Queue(queue) = &entry.queue else { continue };
+            let slot = state.quota.queue(queue);
+            let admits = slot.facts.is_some() && slot.inactive.is_none();
+            if queue != from && admits && candidates::could_reclaim(state, victim, queue, from) {
+                let asks = self.demands_anew(victim).into_iter().map(|set| (set.shape, set.count));
+                if kinds.insert((queue, entry.priority, asks.collect::<Vec<_>>())) {
+                    found.push((queue, victim));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether what is being stopped queues again: its owner is suspended.
+    pub(super) fn queues_again(&self, victim: WorkloadIdx) -> bool {
+        let owner = self.state.owner_of(victim);
+        self.state.leaving(victim) && owner.is_some_and(|owner| owner.may_be_suspended())
     }
 
     /// Whether work could run in flavors that its queue, or a cohort around it that does not hold
@@ -368,7 +413,7 @@ struct Own {
     branch: Vec<QuotaIdx>,
     /// It may also take back while it borrows.
     borrows: bool,
-    /// What its members charge that run.
+    /// What its members charge that run and are not being stopped.
     held: Vec<(FrIdx, i64)>,
 }
 
@@ -379,7 +424,9 @@ impl Own {
             std::iter::successors(state.quota.queue(queue).node, |node| tree.parent(*node))
         };
         let shared: Vec<QuotaIdx> = up(other).collect();
-        let charges = state.placed(head).flat_map(|pod| state.charges_of(pod));
+        // Who is being stopped gives all of that back before it comes.
+        let runs = state.placed(head).filter(|_| !state.leaving(head));
+        let charges = runs.flat_map(|pod| state.charges_of(pod));
         Own {
             queue: state.quota.queue(queue).node.expect("it shares a tree"),
             branch: up(queue).take_while(|node| !shared.contains(node)).collect(),

@@ -168,9 +168,20 @@ impl Engine {
         self.demands_of(workload, self.state.workloads[workload].min_member)
     }
 
+    /// The same of what is being stopped, once it queues again.
+    pub(super) fn least_demands_anew(&mut self, workload: WorkloadIdx) -> Vec<SetDemand> {
+        let sets = self.demands_anew(workload);
+        self.least_of(sets, self.state.workloads[workload].min_member)
+    }
+
     /// The same of so many of the members that need a place.
     pub(super) fn demands_of(&mut self, workload: WorkloadIdx, least: u32) -> Vec<SetDemand> {
         let sets = self.demands(workload);
+        self.least_of(sets, least)
+    }
+
+    /// So many of these members, those first that find a place more easily.
+    fn least_of(&mut self, sets: Vec<SetDemand>, least: u32) -> Vec<SetDemand> {
         let asked: u32 = sets.iter().map(|set| set.count).sum();
         let least = least.min(asked);
         if least == asked {
@@ -215,6 +226,18 @@ impl Engine {
         }
         sets.retain(|set| set.count > 0);
         sets
+    }
+
+    /// Members of each shape that will need a place once a workload that runs was stopped.
+    pub(super) fn demands_anew(&self, workload: WorkloadIdx) -> Vec<SetDemand> {
+        let entry = &self.state.workloads[workload];
+        let pods = &self.state.pods;
+        let asks = |pod: &PodIdx| pods[*pod].place.is_some() || pods[*pod].needs_place();
+        let sets = entry.sets.iter().map(|set| {
+            let count = entry.members_of(set.shape, pods).filter(asks).count() as u32;
+            SetDemand { shape: set.shape, name: set.name.clone(), count }
+        });
+        sets.filter(|set| set.count > 0).collect()
     }
 
     /// How nodes are compared for work of a queue.

@@ -8,8 +8,11 @@
 //! Decides, with extra members in their places and all those gone who leave for others, whether
 //! anybody who goes before their gang would stop work without a queue: then they wait until those
 //! have left and that work has started, or waits no more. Claims stay as they are: those leave for
-//! them. What has a queue is asked what it borrows ([`extras`](super::extras)). When what runs ends
-//! by itself nobody knows, so nobody waits for that.
+//! them. Who is being stopped, queues again and goes before the gang might do so, too. Where that
+//! will find room depends on who starts meanwhile, so it is not searched: they wait the seconds
+//! until it has gone, and then it has its turn before them. What has a queue is asked what it
+//! borrows ([`extras`](super::extras)). When what runs ends by itself nobody knows, so nobody waits
+//! for that.
 //!
 //! Each who waits is asked by itself: of two who would start then, and not both beside the extra
 //! members, nothing is said.
@@ -28,6 +31,7 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::ids::WorkloadIdx;
 use crate::model::txn::Txn;
+use crate::model::workload::QueueRef;
 
 impl Engine {
     /// For whom work without a queue would be stopped once those have left who leave for others,
@@ -52,13 +56,30 @@ impl Engine {
         };
         let by = self.first_to_stop_once(&gone, &mut waiting);
         *asked = Some(waiting);
+        let by = by.or_else(|| self.first_to_queue_again(gang, &gone));
         let (queue, head) = by?;
         Some(Reason::InTheWay {
             head: self.state.workloads[head].full_name.clone(),
             queue: queue.map(|queue| self.state.quota.queue(queue).name.clone()),
             leaving: gone.len() as u32,
-            joins: !self.waiting.contains(head),
+            waits: self.waits_how(head),
         })
+    }
+
+    /// The first of those who leave that queues again and goes before a gang.
+    fn first_to_queue_again(&self, gang: WorkloadIdx, gone: &[WorkloadIdx]) -> Option<Head> {
+        let (state, priority) = (&self.state, self.state.workloads[gang].priority);
+        let before = |victim: &WorkloadIdx| {
+            let victim = &state.workloads[*victim];
+            victim.priority > priority && !victim.never_preempts
+        };
+        let again = gone.iter().copied().filter(before).filter(|it| self.queues_again(*it));
+        let first = again.min_by(|a, b| state.queue_order(*a).cmp(&state.queue_order(*b)))?;
+        match state.workloads[first].queue {
+            QueueRef::Queue(queue) => Some((Some(queue), first)),
+            QueueRef::Unqueued => Some((None, first)),
+            QueueRef::Broken(_) => None,
+        }
     }
 
     /// Of each kind of work that waits, and of each kind of gang whose members do, the first, where

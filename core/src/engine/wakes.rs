@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use crate::engine::Engine;
 use crate::explain::obstacles;
-use crate::explain::reason::Reason;
+use crate::explain::reason::{Reason, Waits};
 use crate::model::apply::Changes;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -106,8 +106,12 @@ impl Engine {
         let free = |workload: &WorkloadIdx| {
             let gang = &state.workloads[*workload];
             let told = gang.reason.as_ref().map(obstacles::told);
-            matches!(told, Some(Reason::Exposes { joins: true, .. } | Reason::InTheWay { .. }))
-                || head_before(gang).is_some_and(|head| !waits(head))
+            let anew = match told {
+                Some(Reason::Exposes { waits, .. }) => *waits != Waits::Whole,
+                Some(Reason::InTheWay { .. }) => true,
+                _ => false,
+            };
+            anew || head_before(gang).is_some_and(|head| !waits(head))
         };
         let free: Vec<WorkloadIdx> = self.growth_parked.iter().copied().filter(free).collect();
         for workload in free {

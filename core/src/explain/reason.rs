@@ -308,8 +308,8 @@ pub enum Reason {
         resource: Text,
         /// What it would borrow.
         borrowed: i64,
-        /// It runs, and members of it wait.
-        joins: bool,
+        /// What of that work waits.
+        waits: Waits,
     },
     /// Beside one more extra member, work that waits and goes before their gang would stop work
     /// without a queue once others have left.
@@ -320,8 +320,8 @@ pub enum Reason {
         queue: Option<Text>,
         /// Preempted workloads that have not left.
         leaving: u32,
-        /// It runs, and members of it wait.
-        joins: bool,
+        /// What of that work waits.
+        waits: Waits,
     },
     /// The pod set of a gang that finds no nodes: by itself, or not beside others of the gang.
     Together {
@@ -406,6 +406,17 @@ pub enum Reason {
         /// The queue.
         queue: Text,
     },
+}
+
+/// What waits of somebody for whose sake extra members wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// All of it, in its queue.
+    Whole,
+    /// Members, beside those that run.
+    Members,
+    /// Nothing yet: it is being stopped, and queues again.
+    OnceStopped,
 }
 
 /// What a member waits for before it is bound.

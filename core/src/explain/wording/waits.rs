@@ -5,7 +5,7 @@ use std::fmt;
 use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
 use crate::calendar::Stamp;
-use crate::explain::reason::Unprepared;
+use crate::explain::reason::{Unprepared, Waits};
 use crate::time::Time;
 
 impl Reason {
@@ -120,13 +120,13 @@ fn write_held_back(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result
 
 /// Extra members that somebody who waits could take back, with all of their gang.
 fn write_exposes(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
-    let Reason::Exposes { head, head_queue, cluster_queue, flavor, resource, borrowed, joins } =
+    let Reason::Exposes { head, head_queue, cluster_queue, flavor, resource, borrowed, waits } =
         reason
     else {
         return Ok(());
     };
     let borrowed = amount(resource, *borrowed);
-    let waits = if *joins { "members of which wait" } else { "which waits" };
+    let waits = told_of(*waits);
     write!(
         out,
         "with one more, {cluster_queue} would borrow {borrowed} (flavor {flavor}), and {head}, \
@@ -136,15 +136,25 @@ fn write_exposes(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
 
 /// Extra members beside which somebody who waits would stop work without a queue.
 fn write_in_the_way(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
-    let Reason::InTheWay { head, queue, leaving, joins } = reason else { return Ok(()) };
-    let waits = if *joins { "members of which wait" } else { "which waits" };
-    write!(out, "beside one more, {head}, {waits}")?;
+    let Reason::InTheWay { head, queue, leaving, waits } = reason else { return Ok(()) };
+    let who = told_of(*waits);
+    write!(out, "beside one more, {head}, {who}")?;
     if let Some(queue) = queue {
         write!(out, " in {queue}")?;
     }
     let have = if *leaving == 1 { "has" } else { "have" };
     let leaving = counted(i64::from(*leaving), "preempted workload");
-    write!(out, ", would stop work without a queue once {leaving} {have} left")
+    let would = if *waits == Waits::OnceStopped { "could" } else { "would" };
+    write!(out, ", {would} stop work without a queue once {leaving} {have} left")
+}
+
+/// What of somebody waits for whose sake others wait.
+fn told_of(waits: Waits) -> &'static str {
+    match waits {
+        Waits::Whole => "which waits",
+        Waits::Members => "members of which wait",
+        Waits::OnceStopped => "which is being preempted and queues again",
+    }
 }
 
 #[cfg(test)]
@@ -161,19 +171,23 @@ mod tests {
 
     #[test]
     fn extra_members_that_are_in_the_way_name_whom_they_wait_for() {
-        let of = |queue: Option<&str>, leaving, joins| {
+        let of = |queue: Option<&str>, leaving, waits| {
             let (head, queue) = ("t/high".into(), queue.map(Into::into));
-            let then = Some(Box::new(Reason::InTheWay { head, queue, leaving, joins }));
+            let then = Some(Box::new(Reason::InTheWay { head, queue, leaving, waits }));
             Reason::Extras { waiting: 1, then }
         };
         let begins = "1 extra member waits: beside one more, t/high,";
-        let said = of(Some("main"), 1, true).to_string();
+        let said = of(Some("main"), 1, Waits::Members).to_string();
         let rest = "would stop work without a queue once";
         let members = "members of which wait in main,";
         assert_eq!(said, format!("{begins} {members} {rest} 1 preempted workload has left"));
-        let said = of(None, 2, false).to_string();
+        let said = of(None, 2, Waits::Whole).to_string();
         assert_eq!(said, format!("{begins} which waits, {rest} 2 preempted workloads have left"));
-        let reason = of(None, 2, false);
+        let said = of(Some("main"), 1, Waits::OnceStopped).to_string();
+        let again = "which is being preempted and queues again in main,";
+        let rest = rest.replace("would", "could");
+        assert_eq!(said, format!("{begins} {again} {rest} 1 preempted workload has left"));
+        let reason = of(None, 2, Waits::Whole);
         assert_eq!((reason.code(), reason.kind()), ("WaitingForPreemptedWorkloads", "victims"));
     }
 }
