@@ -139,6 +139,58 @@ fn a_start_without_borrowing_is_kept_while_others_take_a_sooner_one() {
     assert!(runs(&stage, "both"));
 }
 
+/// Of ten GPUs that queues of one cohort may borrow nine are in use until minute 60, and all from
+/// then on until 120, when `endless`, which says no end, is to start. At 60 `late`, which came
+/// before it, comes to the front of a queue whose first flavor can never be enough for it: it would
+/// borrow the other one as far as that does. Six more GPUs of a cohort above are in use until 170.
+fn with_an_endless_equal(above: Option<&str>) -> Stage {
+    let mut stage = stage(&["a", "b", "c"]);
+    stage.add([Input::Flavor(flavor("spare", &[])), Input::Cohort(cohort("all", above))]);
+    let of = |gpus: i64, spare: Quota| {
+        group(&[("spare", &[(GPU, spare)]), (DEFAULT, &[(GPU, nominal(gpus))])])
+    };
+    add_queue(&mut stage, cluster_queue("bank", Some("all"), of(10, nominal(10))));
+    let limited = Quota { borrowing: Some(1), ..nominal(0) };
+    let strict = cluster_queue("strict", Some("all"), of(0, limited));
+    let strategy = QueueingStrategy::StrictFifo;
+    add_queue(&mut stage, ClusterQueueFacts { strategy, ..strict });
+    for name in ["main", "lab"] {
+        add_queue(&mut stage, queue(name, Some("all"), nominal(0)));
+    }
+    if above.is_some() {
+        add_queue(&mut stage, queue("outer", above, nominal(6)));
+        submit(&mut stage, work_in("outer", (6, 1), Some(170), Some("outer")));
+    }
+    submit(&mut stage, work_in("runs", (9, 1), Some(60), Some("main")));
+    submit(&mut stage, work_in("big", (8, 1), Some(60), Some("main")));
+    submit(&mut stage, work_in("first", (2, 1), Some(90), Some("strict")));
+    submit(&mut stage, work_in("late", (5, 1), Some(30), Some("strict")));
+    at(&mut stage, 5);
+    submit(&mut stage, work_in("endless", (6, 1), None, Some("lab")));
+    assert_eq!(reserved(&stage, "endless"), Some(120));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "big") && runs(&stage, "first"));
+    stage
+}
+
+#[test]
+fn a_promised_start_is_not_put_off_by_an_equal_that_would_borrow_nothing_of_another_flavor() {
+    let mut stage = with_an_endless_equal(None);
+    assert_eq!((reserved(&stage, "endless"), reserved(&stage, "late")), (Some(120), None));
+    at(&mut stage, 120);
+    assert!(runs(&stage, "endless"));
+}
+
+#[test]
+fn who_finds_no_start_behind_an_equal_has_one_where_it_borrows_further() {
+    let mut stage = with_an_endless_equal(Some("company"));
+    assert_eq!((reserved(&stage, "endless"), reserved(&stage, "late")), (Some(120), Some(170)));
+    for minute in [120, 150, 170] {
+        at(&mut stage, minute);
+    }
+    assert!(runs(&stage, "endless") && runs(&stage, "late"));
+}
+
 /// Beside work of low priority until minute 60 a gang runs, of which a member comes late that needs
 /// more than is free: the gang lacks it, or it is work of its own. And `big`, which stops nobody,
 /// is to start at 60.

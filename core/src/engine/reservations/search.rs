@@ -9,16 +9,22 @@
 //! borrows nothing once work of its queue has ended. It goes before borrowers then, of whom one
 //! that says no end would leave it no start at all.
 //!
+//! A start at which it borrows further than who stands where it was looked for is none: it would be
+//! taken from those that go before it. Work that is refused for what its first flavor can never
+//! give, or for nodes of that, borrows nothing there, and borrows another one where it will start.
+//! Where nothing comes out where it stands then either, it is looked for where it stands if it
+//! borrows further still, or less far; else it has none.
+//!
 //! Restart: reads facts only. Cost: up to three searches of a dozen plays, and one for each cohort
-//! above the queue where the first is in vain.
+//! above the queue where those are in vain, up to the bound of plays of a step.
 
 use std::cmp::Ordering;
 
 use super::timetable::Slot;
-use super::{Asks, Starter};
+use super::{Asks, FORECASTS_MAX, Starter};
 use crate::engine::Engine;
 use crate::explain::view::Unreserved;
-use crate::model::ids::WorkloadIdx;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
 
 /// A start that was searched.
 pub(super) struct Found {
@@ -39,9 +45,13 @@ impl Engine {
         instead: Option<WorkloadIdx>,
     ) -> Result<Found, Option<Unreserved>> {
         let borrowing = who.borrowing;
+        let mut levels = self.levels(who.queue);
         let first = match self.search(who, u32::MAX, instead) {
             Ok(first) => first,
-            Err(why) => return self.further_in_front(who, instead).ok_or(why),
+            Err(why) => {
+                levels.retain(|most| *most < borrowing);
+                return self.soonest_at(&levels, who, instead, why);
+            }
         };
         let (then, soonest) = (first.slot.borrowing, first.slot.start);
         // Further behind it is found no sooner, nor further in front where it may not borrow.
@@ -50,36 +60,69 @@ impl Engine {
             Ordering::Less => &[then],
             Ordering::Greater => &[then, borrowing],
         };
-        // What was found first was found before some who go before it: that is put right.
-        let (mut found, fallback) = match then < borrowing {
-            true => (Some(first), None),
-            false => (None, Some(Found { behind: true, ..first })),
-        };
+        // Where it borrows further it was found before some who go before it: that is no start.
+        let (mut found, mut why) = ((then < borrowing).then_some(first), None);
         for &most in tried {
             let least = found.as_ref().map(|known| known.slot.start);
             if then > borrowing && least == Some(soonest) {
                 break;
             }
-            let stands = Starter { borrowing: most, ..who.clone() };
-            let other = self.search(&stands, most, instead);
-            let better = |it: &Found| least.is_none_or(|at| it.slot.start < at);
-            found = other.ok().filter(better).or(found);
+            match self.search_at(most, who, instead) {
+                Ok(other) if least.is_none_or(|at| other.slot.start < at) => found = Some(other),
+                Ok(_) => {}
+                Err(left_out) => why = why.or(left_out),
+            }
         }
-        Ok(found.or(fallback).expect("one of the two is what was found first"))
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        levels.retain(|most| !tried.contains(most));
+        self.soonest_at(&levels, who, instead, why)
     }
 
-    /// The earliest start at which it borrows less than it would now, found where it stands then.
-    /// Of those at one time that at which it borrows furthest: it goes behind fewer there.
-    fn further_in_front(&mut self, who: &Starter, instead: Option<WorkloadIdx>) -> Option<Found> {
+    /// How far a queue can borrow, furthest first: up to one of its cohorts, or not at all.
+    fn levels(&self, queue: Option<QueueIdx>) -> Vec<u32> {
+        let quota = &self.state.quota;
+        let node = queue.and_then(|queue| quota.queue(queue).node);
+        let up = std::iter::successors(node, |node| quota.tree.parent(*node));
+        let mut levels: Vec<u32> = up.map(|node| quota.tree.height(node)).collect();
+        levels.reverse();
+        levels
+    }
+
+    /// The earliest start at which it borrows as far as one of these, furthest first, found where
+    /// it stands then; else why there is none. Of those at one time that at which it borrows
+    /// furthest: it goes before fewer there.
+    fn soonest_at(
+        &mut self,
+        levels: &[u32],
+        who: &Starter,
+        instead: Option<WorkloadIdx>,
+        mut why: Option<Unreserved>,
+    ) -> Result<Found, Option<Unreserved>> {
         let mut soonest: Option<Found> = None;
-        for most in (0..who.borrowing).rev() {
-            let stands = Starter { borrowing: most, ..who.clone() };
-            let Ok(found) = self.search(&stands, most, instead) else { continue };
+        for &most in levels {
+            if self.counts.forecasts >= FORECASTS_MAX {
+                why = Some(Unreserved::Plays { most: FORECASTS_MAX as u32 });
+                break;
+            }
+            let Ok(found) = self.search_at(most, who, instead) else { continue };
             if soonest.as_ref().is_none_or(|known| found.slot.start < known.slot.start) {
                 soonest = Some(found);
             }
         }
-        soonest
+        soonest.ok_or(why)
+    }
+
+    /// The earliest start where it stands if it borrows so far, and no further.
+    fn search_at(
+        &mut self,
+        most: u32,
+        who: &Starter,
+        instead: Option<WorkloadIdx>,
+    ) -> Result<Found, Option<Unreserved>> {
+        let stands = Starter { borrowing: most, ..who.clone() };
+        self.search(&stands, most, instead)
     }
 
     /// The earliest start behind those that somebody does not go before, borrowing no further than
