@@ -133,7 +133,7 @@ impl Engine {
             stops.is_some()
         });
         drop(Txn::take_up(&mut self.state, aside));
-        kept.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(kept);
         by
     }
 

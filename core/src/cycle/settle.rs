@@ -290,8 +290,7 @@ impl Engine {
         let others = all.iter().filter(|held| held.fr != fr || held.amount <= 0);
         others.for_each(|held| self.state.hold(*held));
         let without = self.left_after(queue, &[(fr, asked)], victims)[0];
-        self.state.let_go();
-        all.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(all);
         (without >= asked).then(|| self.who_keeps_back(fr, (asked, beside))).flatten()
     }
 

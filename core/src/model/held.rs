@@ -61,4 +61,18 @@ impl ClusterState {
         }
         held
     }
+
+    /// Keeps this back in the stead of all that is, which it returns for [`Self::hold_again`].
+    #[must_use]
+    pub fn hold_instead(&mut self, others: impl IntoIterator<Item = Held>) -> Vec<Held> {
+        let held = self.let_go();
+        others.into_iter().for_each(|other| self.hold(other));
+        held
+    }
+
+    /// Keeps back what was before, in the stead of all that is.
+    pub fn hold_again(&mut self, before: Vec<Held>) {
+        self.let_go();
+        before.into_iter().for_each(|held| self.hold(held));
+    }
 }

@@ -412,12 +412,10 @@ impl Engine {
         node: QuotaIdx,
         asked: &[(FrIdx, i64)],
     ) -> Vec<i64> {
-        let held = self.state.let_go();
         let kept = self.kept_by_others(index);
-        kept.into_iter().for_each(|kept| self.state.hold(kept));
+        let held = self.state.hold_instead(kept);
         let short = self.short_by(node, asked, QuotaTree::left);
-        self.state.let_go();
-        held.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(held);
         short
     }
 

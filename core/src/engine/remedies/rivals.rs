@@ -92,7 +92,7 @@ impl Engine {
     ) -> Option<Start> {
         let held = self.state.let_go();
         let start = self.start_beside(now, index, (then, Engine::would_pass), held.clone());
-        held.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(held);
         start.filter(|start| !freely || start.victims.is_empty())
     }
 

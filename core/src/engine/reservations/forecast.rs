@@ -158,8 +158,7 @@ impl Engine {
         let facts = queue.and_then(|queue| self.state.quota.queue(queue).facts.as_ref());
         let strict = facts.is_some_and(|it| it.strategy == QueueingStrategy::StrictFifo);
         let kept = self.kept_by_owners(queue);
-        let held = self.state.let_go();
-        kept.into_iter().for_each(|kept| self.state.hold(kept));
+        let held = self.state.hold_instead(kept);
         let now = self.state.now;
         let slots = self.slots_near_any(line);
         let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
@@ -190,8 +189,7 @@ impl Engine {
             ahead += u32::from(start.is_some());
         }
         drop(Txn::take_up(&mut self.state, aside));
-        self.state.let_go();
-        held.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(held);
         found.resize(line.len(), None);
         if cfg!(debug_assertions) && self.state.small() {
             self.state.recount();
@@ -375,8 +373,7 @@ impl Engine {
         let held = self.state.let_go();
         kept.into_iter().flatten().for_each(|kept| self.state.hold_anew(kept));
         let (aside, started) = self.start_in(aside, slot.queue, slot.workload);
-        self.state.let_go();
-        held.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(held);
         (aside, started)
     }
 

@@ -294,7 +294,7 @@ impl Engine {
         kept.count(&mut txn, true);
         let free = Free::of(txn.state(), &queues, &least);
         drop(txn);
-        held.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(held);
         Some(free)
     }
 

@@ -75,11 +75,9 @@ impl Engine {
         if strict.is_empty() {
             return;
         }
-        let held = self.state.let_go();
-        strict.into_iter().for_each(|kept| self.state.hold(kept));
+        let held = self.state.hold_instead(strict);
         let lasts = !self.quota_still_fits(entry);
-        self.state.let_go();
-        held.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(held);
         if lasts {
             self.reserve(entry, true);
         }

@@ -105,7 +105,7 @@ impl Engine {
             }
         }
         drop(Txn::take_up(&mut self.state, aside));
-        held.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(held);
         late.map_or(Ok(found), Err)
     }
 
