@@ -224,7 +224,7 @@ impl Engine {
     ) -> beside::Refusal {
         let kept = self.state.let_go();
         let by_itself = self.no_place(workload, waiting, most);
-        kept.into_iter().for_each(|held| self.state.hold(held));
+        self.state.hold_again(kept);
         let first = *waiting.first()?;
         by_itself
             .or_else(|| self.kept_from(workload, first, most))
