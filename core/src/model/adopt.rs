@@ -102,10 +102,11 @@ impl ClusterState {
         &mut self,
         workload: WorkloadIdx,
         found: &QueueRef,
+        orphaned: bool,
     ) -> Option<QueueIdx> {
         let entry = &self.workloads[workload];
         let held = entry.assignment.as_ref().and_then(|held| held.queue);
-        if self.is_orphaned(workload) {
+        if orphaned {
             return held;
         }
         if let QueueRef::Queue(queue) = found {

@@ -46,17 +46,17 @@ impl ClusterState {
     }
 
     fn derive_standing(&mut self, workload: WorkloadIdx, queue: QueueRef, changes: &mut Changes) {
-        self.workloads[workload].cluster_queue = self.charged_queue(workload, &queue);
+        let orphaned = self.is_orphaned(workload);
+        self.workloads[workload].cluster_queue = self.charged_queue(workload, &queue, orphaned);
         let owner = self.owner_of(workload).map(|owner| owner.priority);
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let of_pods = range(self.heard(workload));
         let of_pods = of_pods.or_else(|| range(members.filter(|pod| pod.active())));
         // Who said it is gone, and it runs: it stands where it did.
-        let orphaned = self.is_orphaned(workload);
         let stood = orphaned.then_some(self.workloads[workload].priority);
         let own = owner.or(stood).or(of_pods.map(|(highest, _)| highest)).unwrap_or(0);
         let lowest = of_pods.map(|(_, lowest)| lowest);
-        let class = self.class_of(workload);
+        let class = self.class_of(workload, orphaned);
         let entry = &mut self.workloads[workload];
         let priority = match (&queue, &class) {
             (_, None) => own,
@@ -75,9 +75,9 @@ impl ClusterState {
     /// The class that a workload names and its present value; once the class is gone, the last that
     /// it had while the workload named it. An owner that was deleted takes the name of its class
     /// with it: what runs keeps it.
-    fn class_of(&self, workload: WorkloadIdx) -> Option<(Text, i32)> {
+    fn class_of(&self, workload: WorkloadIdx, orphaned: bool) -> Option<(Text, i32)> {
         let entry = &self.workloads[workload];
-        let last = || entry.class.as_ref().filter(|_| self.is_orphaned(workload));
+        let last = || entry.class.as_ref().filter(|_| orphaned);
         let named = entry.wishes.priority_class.as_ref();
         let name = named.or_else(|| last().map(|(name, _)| name))?;
         let present = self.facts.priorities.get(name).map(|value| (name.clone(), *value));
