@@ -217,3 +217,36 @@ fn a_reservation_that_turns_up_later_is_not_waited_for() {
         engine.recount();
     }
 }
+
+/// Nobody is sent to devices that a claim is about to lose: who shares it goes where it is then, or
+/// to where it is still if it was not given back after all.
+#[test]
+fn a_claim_that_is_on_its_way_back_is_for_nobody() {
+    let pod = |name: &str, at: &str| (name.to_owned(), at.to_owned());
+    for refused in [false, true] {
+        let mut engine = Engine::new();
+        let mut facts = vec![namespace(), cpu("a", 2_000), cpu("b", 8_000), on("a")];
+        facts.extend([slice("a", &["x"]), slice("b", &["x"])]);
+        engine.observe(Time(10), facts);
+        let come = [user("large", 5, 4_000), user("small", 1, 1_000)].map(Input::Pod);
+        let first = engine.step(Time(11), come.into());
+        let back = given_back(&first);
+        assert_eq!((back.len(), back[0].0, granted(&first)), (1, "large", Vec::new()));
+        let said = why(&engine, "small");
+        assert!(said.contains("resourceclaim \"shared\" is being given back"), "{said}");
+        engine.recount();
+        let (answered, expected) = match refused {
+            true => {
+                let result = EffectResult::Refused(text("not now"));
+                (vec![answer(back[0].1, result)], vec![pod("small", "a")])
+            }
+            false => {
+                let done = answer(back[0].1, EffectResult::Done);
+                let expected = vec![pod("large", "b"), pod("small", "b")];
+                (vec![Input::ResourceClaim(claim()), done], expected)
+            }
+        };
+        assert_eq!(granted(&engine.step(Time(12), answered)), expected);
+        engine.recount();
+    }
+}

@@ -14,9 +14,16 @@
 //! without those pods, the claim would be free, and one of them has reserved it: so the claim keeps
 //! what it has until then.
 //!
+//! From then on until the claim shows it, nobody may begin to use a claim that loses its devices by
+//! this: whoever is sent to where they are finds none when it comes for them.
+//!
 //! An effect names the allocation that was seen, and leaves any other alone: it may come late. What
-//! is being given back is forgotten once the claim shows anything else. Cost: members of work that
-//! is looked at in vain, while there are claims.
+//! is being given back is forgotten once the claim shows anything else. Others who reserve the
+//! claim meanwhile, or no longer do, change nothing for who has reserved it.
+//!
+//! Restart: claims show what is left of it. An effect of an engine before may come late: what it
+//! takes is found missing, and looked for again. Cost: members of work that is looked at in vain,
+//! while there are claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,16 +35,22 @@ use crate::model::input::{
     Allocation, PodClaim, Readiness, ResourceClaimFacts, ResourceClaimKey, Text,
 };
 use crate::plan::{Action, ClaimGrant, EffectId, Seen};
+use crate::rules::dynamic_resources::named;
 use crate::time::Time;
 
 /// Claims that are being given back, by the effects that do so.
 pub(super) type GivingBack = BTreeMap<EffectId, Going>;
 
-/// Claims of one pod that are being given back.
+/// A claim, and what it was seen to have.
+type Noted = (ResourceClaimKey, Arc<Allocation>);
+
+/// Claims that one pod gives back.
 #[derive(Debug)]
 pub(super) struct Going {
+    /// Uid of the pod.
+    by: Text,
     /// Each with what it was seen to have.
-    claims: Vec<(ResourceClaimKey, Arc<Allocation>)>,
+    claims: Vec<Noted>,
     /// Why, for people.
     why: &'static str,
 }
@@ -60,7 +73,6 @@ impl Engine {
         let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
         let members: Vec<PodIdx> = members.collect();
         let uids: BTreeSet<&Text> = members.iter().map(|pod| &pods[*pod].uid).collect();
-        let under_way = self.under_way();
         let mut first: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
         let mut all = Vec::new();
         for pod in members {
@@ -72,7 +84,7 @@ impl Engine {
                 let Some(has) = &claim.allocation else { continue };
                 let may = has.reserved.iter().all(|by| uids.contains(by))
                     && !devices.in_use(key)
-                    && !under_way.contains(key)
+                    && !self.goes_back(key)
                     && wanted(claim, has);
                 let mine = match has.reserved.is_empty() {
                     true => may && first.insert(key),
@@ -89,10 +101,37 @@ impl Engine {
         all
     }
 
-    /// Claims that are on their way back.
-    fn under_way(&self) -> BTreeSet<&ResourceClaimKey> {
-        let noted = self.giving_back.values().flat_map(|going| &going.claims);
-        noted.filter(|noted| self.shows(noted)).map(|(key, _)| key).collect()
+    /// Claims that are on their way back, each with the uid of a pod that gives it back.
+    fn on_their_way(&self) -> impl Iterator<Item = (&Text, &ResourceClaimKey)> {
+        let all = self.giving_back.values();
+        let all = all.flat_map(|going| going.claims.iter().map(move |noted| (&going.by, noted)));
+        all.filter(move |(by, noted)| self.shows(by, noted)).map(|(by, (key, _))| (by, key))
+    }
+
+    /// Whether a claim is on its way back.
+    fn goes_back(&self, key: &ResourceClaimKey) -> bool {
+        self.on_their_way().any(|(_, going)| going == key)
+    }
+
+    /// Claims that lose their devices before long: all who have reserved them give them back.
+    fn losing(&self) -> BTreeSet<ResourceClaimKey> {
+        let (pods, devices) = (&self.state.pods, &self.state.room.devices);
+        let mut givers: BTreeMap<&ResourceClaimKey, BTreeSet<&Text>> = BTreeMap::new();
+        for (by, key) in self.on_their_way() {
+            givers.entry(key).or_default().insert(by);
+        }
+        let lost = |key: &ResourceClaimKey, by: &BTreeSet<&Text>| {
+            devices.reserved_by_such(key, |pod| by.contains(&pods[pod].uid))
+        };
+        let losing = givers.iter().filter(|(key, by)| lost(key, by));
+        losing.map(|(key, _)| (*key).clone()).collect()
+    }
+
+    /// Tells which claims lose their devices now. Returns whether one does not any more that did
+    /// before.
+    fn note_losing(&mut self) -> bool {
+        let losing = self.losing();
+        self.state.room.set_losing(losing)
     }
 
     /// Work was looked at in vain: gives back what its members have of claims, and is of no use to
@@ -110,11 +149,10 @@ impl Engine {
         let (pods, devices) = (&self.state.pods, &self.state.room.devices);
         let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
         let members: BTreeSet<PodIdx> = members.collect();
-        let under_way = self.under_way();
         let mut all = Vec::new();
         for &pod in &members {
             let keys = devices.reserved_beside_users(pod, |by| members.contains(&by));
-            let open = keys.iter().filter(|key| !under_way.contains(key));
+            let open = keys.iter().filter(|key| !self.goes_back(key));
             let ready = |claim: &&ResourceClaimFacts| {
                 let has = claim.allocation.as_ref();
                 has.is_some_and(|has| has.readiness == Readiness::Ready)
@@ -137,6 +175,9 @@ impl Engine {
         due: Vec<Due>,
         seen: impl Fn(&Arc<Allocation>) -> Seen,
     ) {
+        if due.is_empty() {
+            return;
+        }
         for (pod, claims) in due {
             let reference = self.state.pods[pod].reference();
             let uid = reference.uid.clone();
@@ -159,40 +200,49 @@ impl Engine {
             // Until this is answered nobody may be sent to where the claim still is.
             self.owed.note(effect, &uid);
             let claims = claims.into_iter().map(|(key, _, has)| (key, has)).collect();
-            self.giving_back.insert(effect, Going { claims, why });
+            self.giving_back.insert(effect, Going { by: uid, claims, why });
         }
+        self.note_losing();
     }
 
     /// Whether a claim of some member is on its way back.
     pub(crate) fn gives_back(&self, workload: WorkloadIdx) -> bool {
-        let of = |noted: &(ResourceClaimKey, Arc<Allocation>)| {
-            let needs = |pod: PodIdx| {
-                let claims = &self.state.room.shape(self.state.pods[pod].shape).facts.claims;
-                claims.iter().any(|it| matches!(it, PodClaim::Named(key) if *key == noted.0))
-            };
-            self.shows(noted) && self.state.unplaced(workload).any(needs)
+        let (pods, room) = (&self.state.pods, &self.state.room);
+        let needs = |pod: PodIdx, key: &ResourceClaimKey| {
+            named(&room.shape(pods[pod].shape).facts).any(|it| it == key)
         };
-        self.giving_back.values().flat_map(|going| &going.claims).any(of)
+        let of_some =
+            |key: &ResourceClaimKey| self.state.unplaced(workload).any(|pod| needs(pod, key));
+        self.on_their_way().any(|(_, key)| of_some(key))
     }
 
-    /// Whether a claim still has what it was seen to have.
-    fn shows(&self, (key, seen): &(ResourceClaimKey, Arc<Allocation>)) -> bool {
+    /// Whether a claim still has what it was seen to have, and the pod has reserved it as then.
+    fn shows(&self, by: &Text, (key, seen): &Noted) -> bool {
         let claim = self.state.room.devices.claim(key);
-        claim.is_some_and(|claim| claim.allocation.as_ref() == Some(seen))
+        let Some(has) = claim.and_then(|claim| claim.allocation.as_ref()) else { return false };
+        let reserved = match seen.reserved.contains(by) {
+            true => has.reserved.contains(by),
+            false => has.reserved == seen.reserved,
+        };
+        reserved
+            && (&has.nodes, &has.devices, has.at) == (&seen.nodes, &seen.devices, seen.at)
+            && has.readiness == seen.readiness
     }
 
-    /// What shows something else by now is given back, or is another matter.
-    pub(super) fn forget_given_back(&mut self) {
-        if self.giving_back.is_empty() {
+    /// What shows something else by now is given back, or is another matter: whom it kept out is
+    /// looked at again.
+    pub(super) fn forget_given_back(&mut self, changes: &mut Changes) {
+        if self.giving_back.is_empty() && self.state.room.devices.losing().is_empty() {
             return;
         }
         let mut gone: Vec<EffectId> = Vec::new();
         for (effect, going) in &self.giving_back {
-            if !going.claims.iter().any(|noted| self.shows(noted)) {
+            if !going.claims.iter().any(|noted| self.shows(&going.by, noted)) {
                 gone.push(*effect);
             }
         }
         gone.iter().for_each(|effect| _ = self.giving_back.remove(effect));
+        changes.devices_free |= self.note_losing();
     }
 
     /// A write by which claims are given back failed, or nobody knows: its pod waits a while.
@@ -204,7 +254,9 @@ impl Engine {
         why: &Text,
         changes: &mut Changes,
     ) {
-        let Some(Going { claims, why: reason }) = self.giving_back.remove(&effect) else { return };
+        let Some(Going { claims, why: reason, .. }) = self.giving_back.remove(&effect) else {
+            return;
+        };
         let Some(&pod) = self.state.pod_by_uid.get(uid) else { return };
         let waits = &self.state.pods[pod];
         if let Some(workload) = waits.workload.filter(|_| waits.place.is_none()) {

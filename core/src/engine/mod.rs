@@ -239,7 +239,7 @@ impl Engine {
         let settled = self.look_at_volumes(now, &mut changes);
         prepared.extend(self.tolerate_settled(now, settled));
         prepared.extend(self.look_at_devices(now, &mut changes));
-        self.forget_given_back();
+        self.forget_given_back(&mut changes);
         self.bind_prepared(now, &prepared, &changes.arrived);
         self.absorb(now, changes);
     }

@@ -211,6 +211,18 @@ impl Room {
         had
     }
 
+    /// These claims lose their devices before long, and no others. Returns whether one does not
+    /// any more that did before.
+    pub(crate) fn set_losing(&mut self, keys: BTreeSet<ResourceClaimKey>) -> bool {
+        let old = self.devices.losing();
+        let (same, fewer) = (*old == keys, !old.is_subset(&keys));
+        if !same {
+            self.devices.lose(keys);
+            self.touch_all();
+        }
+        fewer
+    }
+
     /// A pod holds devices.
     pub(super) fn hold_devices(&mut self, pod: PodIdx, hold: PodHold) {
         let concerns = self.devices.hold_concerns(&hold);

@@ -32,6 +32,10 @@
 //! are tried last, and waited for once they are allocated (`engine/readiness.rs`). A claim that has
 //! devices which will not be ready is of no use to a pod on any node.
 //!
+//! What is found with devices of no use is given back (`engine/giving_back.rs`), and so is what
+//! pods that wait have reserved. From when that is asked for until the claim shows it no node will
+//! do for a pod that names the claim: its devices would be gone when it comes for them.
+//!
 //! Restart: all of it is derived from slices, claims and pods. What is kept follows from marks on
 //! victims that are still there; between the end of the last one and that of its claim nothing
 //! tells of it.
@@ -288,6 +292,10 @@ fn needs<'a>(
                 if let Some(Problem { what, until }) = unready {
                     let claim = key.1.clone();
                     return Err(NodeRefusal::ClaimUnready { claim, what, until });
+                }
+                if shown.is_some() && devices.losing().contains(key) {
+                    let problem = format!("resourceclaim \"{}\" is being given back", key.1).into();
+                    return Err(NodeRefusal::ClaimUnusable { problem, of_pod: true });
                 }
                 let shown = shown.map(|allocation| &allocation.nodes);
                 let fixed = shown.or_else(|| devices.held_for(key).map(|chosen| &chosen.nodes));

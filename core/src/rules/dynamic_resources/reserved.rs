@@ -7,7 +7,9 @@
 //!
 //! Wanted: such a claim comes free for nobody. A pod that has a place may leave with the others; of
 //! one that waits here the reservation may go back (`engine/giving_back.rs`). One that has ended is
-//! taken off its claims by their controller, a moment later: it stands in nobody's way.
+//! taken off its claims by their controller, a moment later: it stands in nobody's way. A claim
+//! that all are about to give back who have reserved it loses its devices: until it shows that,
+//! nobody begins to use it.
 //!
 //! Uids become pods when facts come, in any order: what is asked within searches compares numbers.
 //! All of it is facts, which no transaction changes. Cost: a look-up for each fact of a pod while
@@ -169,6 +171,25 @@ impl Devices {
             stays && self.reservations.all(key, goes)
         };
         keys.filter(beside).cloned().collect()
+    }
+
+    /// Whether all who have reserved a claim, and have not ended, are known and as is asked.
+    pub(crate) fn reserved_by_such(
+        &self,
+        key: &ResourceClaimKey,
+        is_so: impl Fn(PodIdx) -> bool,
+    ) -> bool {
+        self.reservations.all(key, is_so)
+    }
+
+    /// Claims that lose their devices before long.
+    pub(crate) fn losing(&self) -> &BTreeSet<ResourceClaimKey> {
+        &self.losing
+    }
+
+    /// These are all of them now.
+    pub(crate) fn lose(&mut self, keys: BTreeSet<ResourceClaimKey>) {
+        self.losing = keys;
     }
 
     /// Whether any claim is reserved.

@@ -52,6 +52,8 @@ pub struct Devices {
     pub(super) kept: BTreeMap<WorkloadIdx, Arc<[AllocatedDevice]>>,
     /// Claims that come free for them; whether they get devices for these themselves.
     pub(super) promised: BTreeMap<ResourceClaimKey, BTreeMap<WorkloadIdx, bool>>,
+    /// Claims that lose their devices before long: these are being given back.
+    pub(super) losing: BTreeSet<ResourceClaimKey>,
     /// What pods held that facts take off their node: who is put back there holds the same.
     taken_off: BTreeMap<PodIdx, (NodeIdx, PodHold)>,
     /// Slices of each pool.

@@ -103,6 +103,22 @@ fn a_claim_that_comes_free_for_somebody_is_for_nobody_else() {
     }
 }
 
+#[test]
+fn a_claim_that_is_being_given_back_is_for_nobody_until_it_shows_that() {
+    let mut devices = two_nodes();
+    let key = of_a(&mut devices);
+    let shape = of_claims(vec![PodClaim::Named(key.clone())]);
+    let fits = |devices: &Devices| ["a", "b"].map(|at| count(devices, &shape, &node(at), 1));
+    devices.lose([key.clone()].into());
+    assert_eq!(fits(&devices), [0, 0]);
+    devices.lose([].into());
+    assert_eq!(fits(&devices), [1, 0], "it was not given back after all");
+    devices.lose([key.clone()].into());
+    let claim = devices.claim(&key).expect("it is known").clone();
+    devices.put_claim(ResourceClaimFacts { allocation: None, ..claim });
+    assert_eq!(fits(&devices), [1, 1]);
+}
+
 fn low() -> PodIdx {
     PodIdx::stand_in(0)
 }
