@@ -250,3 +250,97 @@ fn a_claim_that_is_on_its_way_back_is_for_nobody() {
         engine.recount();
     }
 }
+
+/// A claim that nobody uses has a device of the small of two nodes; `by`: who has reserved it.
+fn idle(by: &[&str]) -> Engine {
+    let mut engine = Engine::new();
+    let mut facts = vec![namespace(), cpu("a", 2_000), cpu("b", 8_000), reserved("a", by)];
+    facts.extend([slice("a", &["x"]), slice("b", &["x"])]);
+    engine.observe(Time(10), facts);
+    engine
+}
+
+/// Names of pods that give claims back.
+fn givers(output: &StepOutput) -> Vec<&str> {
+    let mut names: Vec<&str> = given_back(output).iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// What answers that a pod has given its claim back.
+fn answered(output: &StepOutput, name: &str, result: EffectResult) -> Input {
+    let back = given_back(output);
+    let (_, effect) = back.iter().find(|(of, _)| *of == name).expect("it gives one back");
+    answer(effect, result)
+}
+
+#[test]
+fn two_that_have_reserved_a_claim_do_not_wait_for_each_other() {
+    let mut engine = idle(&["p", "q"]);
+    let come = [user("p", 5, 4_000), user("q", 5, 4_000)].map(Input::Pod);
+    let first = engine.step(Time(11), come.into());
+    assert_eq!((givers(&first), granted(&first)), (vec!["p", "q"], Vec::new()));
+    engine.recount();
+    // Nobody is sent there, nor gives back once more, while one of them is still to be seen.
+    let shown = vec![answered(&first, "p", EffectResult::Done), reserved("a", &["q"])];
+    let second = engine.step(Time(12), shown);
+    assert_eq!((given_back(&second).len(), granted(&second)), (0, Vec::new()));
+    engine.recount();
+    let shown = vec![answered(&first, "q", EffectResult::Done), Input::ResourceClaim(claim())];
+    let third = engine.step(Time(13), shown);
+    let both = ["p", "q"].map(|name| (name.to_owned(), "b".to_owned()));
+    assert_eq!((given_back(&third).len(), granted(&third)), (0, both.to_vec()));
+    engine.recount();
+}
+
+#[test]
+fn who_waits_and_fits_nowhere_is_taken_off_a_claim_for_who_would_fit() {
+    let mut engine = idle(&["p", "huge"]);
+    let come = [user("p", 5, 4_000), user("huge", 1, 50_000)].map(Input::Pod);
+    let first = engine.step(Time(11), come.into());
+    assert_eq!(givers(&first), ["p"]);
+    let shown = vec![answered(&first, "p", EffectResult::Done), reserved("a", &["huge"])];
+    let second = engine.step(Time(12), shown);
+    assert_eq!((givers(&second), granted(&second)), (vec!["huge"], Vec::new()));
+    engine.recount();
+    // What fails is tried again after a pause of who needs it.
+    let refused = EffectResult::Refused(text("not now"));
+    let third = engine.step(Time(13), vec![answered(&second, "huge", refused)]);
+    assert_eq!(given_back(&third).len(), 0);
+    assert!(why(&engine, "p").contains("nor given back: not now"), "{}", why(&engine, "p"));
+    let fourth = engine.step(third.next_wake.expect("a pause"), Vec::new());
+    assert_eq!(givers(&fourth), ["huge"]);
+    engine.recount();
+    let done = answered(&fourth, "huge", EffectResult::Done);
+    let last = engine.step(Time(20_000), vec![done, Input::ResourceClaim(claim())]);
+    assert_eq!(granted(&last), [("p".to_owned(), "b".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn what_a_pod_of_another_scheduler_has_reserved_too_stays_reserved() {
+    for users in [false, true] {
+        let by: &[&str] = if users { &["low", "p", "x"] } else { &["p", "x"] };
+        let mut engine = if users { two_nodes(by) } else { idle(by) };
+        let foreign = PodFacts { ours: false, ..user("x", 9, 1_000) };
+        let come = [foreign, user("p", 5, 4_000)].map(Input::Pod);
+        let first = engine.step(Time(11), come.into());
+        assert_eq!((given_back(&first).len(), granted(&first)), (0, Vec::new()));
+        engine.recount();
+    }
+}
+
+/// A claim in use comes free for whom its user leaves once all have taken themselves off who wait.
+#[test]
+fn all_who_wait_give_back_what_they_have_reserved_of_a_claim_in_use() {
+    let mut engine = two_nodes(&["low", "p", "q"]);
+    let come = [user("p", 5, 4_000), user("q", 4, 4_000)].map(Input::Pod);
+    let first = engine.step(Time(11), come.into());
+    assert_eq!((givers(&first), evicted(&first)), (vec!["p", "q"], Vec::new()));
+    engine.recount();
+    let mut shown = vec![reserved("a", &["low"])];
+    shown.extend(done(&first));
+    let second = engine.step(Time(12), shown);
+    assert_eq!((given_back(&second).len(), evicted(&second)), (0, vec!["low".to_owned()]));
+    engine.recount();
+}

@@ -5,10 +5,10 @@
 //! scheduler. It says itself which nodes can use its devices, and where its pod does not fit on any
 //! of them it waits for ever, though other nodes have such devices.
 //!
-//! Wanted: where nobody but members that wait has reserved such a claim, its devices go back and it
-//! gets others, as with kube-scheduler. But only if that helps: kube-scheduler gives back what was
-//! among the reasons of a refusal, and may find that nothing is won. Nobody is stopped for a place
-//! that idle claims stand in the way of.
+//! Wanted: where nobody but pods of ours that wait has reserved such a claim, its devices go back
+//! and it gets others, as with kube-scheduler where that is its pod alone. But only if that helps:
+//! kube-scheduler gives back what was among the reasons of a refusal, and may find that nothing is
+//! won. Nobody is stopped for a place that idle claims stand in the way of.
 //!
 //! Phases: work was looked at in vain (or with victims) -> all idle claims of its members are taken
 //! to have no devices, in a transaction that is set aside, and it is looked at again -> those

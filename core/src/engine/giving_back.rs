@@ -4,18 +4,28 @@
 //! that needs it: its devices will not be ready (`engine/readiness.rs`), or they are where the pod
 //! does not fit (`cycle/idle_claims.rs`). It stays so until somebody takes the devices back.
 //!
-//! Wanted: only claims that nobody but members that wait has reserved, and that no pod with a place
-//! uses, go back; each once, for the first of these members that is looked at in vain. A write that
-//! fails is tried again after a pause.
+//! Wanted: only claims go back that no pod with a place uses and that nobody has reserved but pods
+//! of ours that wait. Each of these takes itself off the claim when it is looked at in vain, once;
+//! with the last of them the devices go. (kube-scheduler gives back what its pod alone has
+//! reserved: two such pods wait for each other for ever.) Some would wait in vain to be looked at,
+//! or to be helped: who was looked at before may fit nowhere at all, a look at its equal stands for
+//! a pod, and who stands behind in a strict queue has no turn. They are taken off with the one for
+//! which it helps, if that makes all of them. Not one for which others leave, and which is to use
+//! the claim then. Pods of other schedulers are never taken off. A write that fails is tried again
+//! after a pause.
 //!
 //! Where pods with a place use a claim, a pod that waits has no need to have reserved it too: that
 //! was for a bind that did not come. It keeps the claim from coming free once they have left, for
-//! that pod and for others. Looked at in vain it gives its reservation back, if without that, and
-//! without those pods, the claim would be free, and one of them has reserved it: so the claim keeps
-//! what it has until then.
+//! that pod and for others. Looked at in vain it gives its reservation back, if without those of
+//! pods that wait, and without those pods, the claim would be free, and one of them has reserved
+//! it: so the claim keeps what it has until then.
 //!
-//! From then on until the claim shows it, nobody may begin to use a claim that loses its devices by
-//! this: whoever is sent to where they are finds none when it comes for them.
+//! There is no circle: what a pod gave back it reserves again only when it has a place.
+//!
+//! Phases: work is looked at in vain -> an effect for each pod that gives something back; none of
+//! them is tried again before its effect is answered, and nobody may begin to use a claim that
+//! loses its devices by this: whoever is sent to where they are finds none when it comes for them
+//! -> the claim shows it, and whoever needs it is looked at again.
 //!
 //! An effect names the allocation that was seen, and leaves any other alone: it may come late. What
 //! is being given back is forgotten once the claim shows anything else. Others who reserve the
@@ -31,9 +41,8 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{
-    Allocation, PodClaim, Readiness, ResourceClaimFacts, ResourceClaimKey, Text,
-};
+use crate::model::input::{Allocation, Readiness, ResourceClaimFacts, ResourceClaimKey, Text};
+use crate::model::workload::QueueRef;
 use crate::plan::{Action, ClaimGrant, EffectId, Seen};
 use crate::rules::dynamic_resources::named;
 use crate::time::Time;
@@ -49,56 +58,111 @@ type Noted = (ResourceClaimKey, Arc<Allocation>);
 pub(super) struct Going {
     /// Uid of the pod.
     by: Text,
+    /// Work that was looked at in vain, for which it does.
+    asks: WorkloadIdx,
     /// Each with what it was seen to have.
     claims: Vec<Noted>,
     /// Why, for people.
     why: &'static str,
 }
 
-/// A member without a place, and the claims that it gives back.
+/// A pod without a place, and the claims that it gives back.
 pub(crate) type Due = (PodIdx, Vec<ResourceClaimFacts>);
 
 impl Engine {
-    /// Claims of these members that `wanted` accepts with what they have, and that are not on their
-    /// way back yet, by the member that gives them back: each that has reserved a claim does so,
-    /// and the first where nobody has. Not those that anybody else has reserved, or that a pod with
-    /// a place uses.
+    /// Claims that members of work name, that no pod with a place uses, and that `wanted` accepts
+    /// with what they have; by the pods that give them back.
     pub(crate) fn to_give_back(
         &self,
         workload: WorkloadIdx,
         wanted: impl Fn(&ResourceClaimFacts, &Allocation) -> bool,
     ) -> Vec<Due> {
         let (pods, room) = (&self.state.pods, &self.state.room);
-        let devices = &room.devices;
-        let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
-        let members: Vec<PodIdx> = members.collect();
-        let uids: BTreeSet<&Text> = members.iter().map(|pod| &pods[*pod].uid).collect();
-        let mut first: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
-        let mut all = Vec::new();
-        for pod in members {
-            let entry = &pods[pod];
-            let mut due = Vec::new();
-            for claim in &room.shape(entry.shape).facts.claims {
-                let PodClaim::Named(key) = claim else { continue };
-                let Some(claim) = devices.claim(key) else { continue };
-                let Some(has) = &claim.allocation else { continue };
-                let may = has.reserved.iter().all(|by| uids.contains(by))
-                    && !devices.in_use(key)
-                    && !self.goes_back(key)
-                    && wanted(claim, has);
-                let mine = match has.reserved.is_empty() {
-                    true => may && first.insert(key),
-                    false => has.reserved.contains(&entry.uid),
-                };
-                if may && mine {
-                    due.push(claim.clone());
+        let mut known: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
+        let mut at: BTreeMap<PodIdx, usize> = BTreeMap::new();
+        let mut all: Vec<Due> = Vec::new();
+        for pod in self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place()) {
+            for key in named(&room.shape(pods[pod].shape).facts) {
+                if !known.insert(key) || room.devices.in_use(key) {
+                    continue;
                 }
-            }
-            if !due.is_empty() {
-                all.push((pod, due));
+                let Some(claim) = room.devices.claim(key) else { continue };
+                let Some(has) = &claim.allocation else { continue };
+                if !wanted(claim, has) {
+                    continue;
+                }
+                for by in self.givers((workload, pod), key, has) {
+                    let place = *at.entry(by).or_insert(all.len());
+                    if place == all.len() {
+                        all.push((by, Vec::new()));
+                    }
+                    all[place].1.push(claim.clone());
+                }
             }
         }
         all
+    }
+
+    /// Who gives back a claim that nobody uses, for a member that needs it: that one, where nobody
+    /// has reserved it; else members that have, and others if those are all. Nobody, where it is
+    /// for somebody else to do.
+    fn givers(
+        &self,
+        (workload, member): (WorkloadIdx, PodIdx),
+        key: &ResourceClaimKey,
+        has: &Allocation,
+    ) -> Vec<PodIdx> {
+        let (pods, devices) = (&self.state.pods, &self.state.room.devices);
+        if has.reserved.is_empty() {
+            return if self.goes_back(key, None) { Vec::new() } else { vec![member] };
+        }
+        if !devices.reserved_by_such(key, |by| self.waits_here(by)) {
+            return Vec::new();
+        }
+        let own = |by: PodIdx| pods[by].workload == Some(workload);
+        let stays = |by: &PodIdx| !self.goes_back(key, Some(&pods[*by].uid));
+        let mut givers: Vec<PodIdx> = devices.reservers(key).filter(stays).collect();
+        if !givers.iter().all(|by| own(*by) || self.waits_in_vain(*by, workload)) {
+            givers.retain(|by| own(*by));
+        }
+        givers.sort_by(|a, b| pods[*a].uid.cmp(&pods[*b].uid));
+        givers
+    }
+
+    /// Whether a pod is one of ours that waits for a place.
+    fn waits_here(&self, pod: PodIdx) -> bool {
+        let pod = &self.state.pods[pod];
+        pod.ours && pod.needs_place()
+    }
+
+    /// Whether a pod of other work was looked at in vain, or stands behind this work.
+    fn waits_in_vain(&self, pod: PodIdx, before: WorkloadIdx) -> bool {
+        let state = &self.state;
+        let looked_at = |workload: WorkloadIdx| {
+            let parked = self.waiting.why(workload).is_some();
+            parked || state.workloads[workload].reason.is_some()
+        };
+        let waits = self.unpromised(pod).is_some_and(looked_at);
+        waits || self.stands_behind(pod, before)
+    }
+
+    /// Whether a pod of other work is not looked at itself while this work is looked at in vain: a
+    /// look at its equal stands for it, or its queue is strict.
+    fn stands_behind(&self, pod: PodIdx, before: WorkloadIdx) -> bool {
+        let Some(workload) = self.unpromised(pod) else { return false };
+        let queue = |of: WorkloadIdx| match &self.state.workloads[of].queue {
+            QueueRef::Queue(queue) => Some(*queue),
+            QueueRef::Unqueued | QueueRef::Broken(_) => None,
+        };
+        let strict = queue(workload).filter(|queue| self.strict(Some(*queue)));
+        let in_line = strict.is_some() && strict == queue(before);
+        self.waiting.are_equal(workload, before) || in_line && self.waiting.contains(workload)
+    }
+
+    /// The work that a pod is of, if nobody leaves for that.
+    fn unpromised(&self, pod: PodIdx) -> Option<WorkloadIdx> {
+        let claims = &self.state.claims;
+        self.state.pods[pod].workload.filter(|workload| claims.get(*workload).is_none())
     }
 
     /// Claims that are on their way back, each with the uid of a pod that gives it back.
@@ -108,9 +172,9 @@ impl Engine {
         all.filter(move |(by, noted)| self.shows(by, noted)).map(|(by, (key, _))| (by, key))
     }
 
-    /// Whether a claim is on its way back.
-    fn goes_back(&self, key: &ResourceClaimKey) -> bool {
-        self.on_their_way().any(|(_, going)| going == key)
+    /// Whether the pod of a uid gives a claim back already; or, where none is named, anybody does.
+    fn goes_back(&self, key: &ResourceClaimKey, by: Option<&Text>) -> bool {
+        self.on_their_way().any(|(of, going)| going == key && by.is_none_or(|by| by == of))
     }
 
     /// Claims that lose their devices before long: all who have reserved them give them back.
@@ -144,15 +208,26 @@ impl Engine {
         }
     }
 
-    /// What members that wait have reserved, beside pods with a place alone that use it.
+    /// What members that wait, and those who stand behind them, have reserved of claims that these
+    /// members name, beside pods with a place that use it and others that wait.
     fn reserved_beside_users(&self, workload: WorkloadIdx) -> Vec<Due> {
-        let (pods, devices) = (&self.state.pods, &self.state.room.devices);
-        let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
-        let members: BTreeSet<PodIdx> = members.collect();
+        let (pods, room) = (&self.state.pods, &self.state.room);
+        let devices = &room.devices;
+        let gives = |by: &PodIdx| {
+            let own = pods[*by].workload == Some(workload);
+            self.waits_here(*by) && (own || self.stands_behind(*by, workload))
+        };
+        let mut givers: BTreeSet<PodIdx> = BTreeSet::new();
+        for pod in self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place()) {
+            for key in named(&room.shape(pods[pod].shape).facts) {
+                givers.extend(devices.reservers(key).filter(gives));
+            }
+        }
         let mut all = Vec::new();
-        for &pod in &members {
-            let keys = devices.reserved_beside_users(pod, |by| members.contains(&by));
-            let open = keys.iter().filter(|key| !self.goes_back(key));
+        for pod in givers {
+            let uid = &pods[pod].uid;
+            let keys = devices.reserved_beside_users(pod, |by| self.waits_here(by));
+            let open = keys.iter().filter(|key| !self.goes_back(key, Some(uid)));
             let ready = |claim: &&ResourceClaimFacts| {
                 let has = claim.allocation.as_ref();
                 has.is_some_and(|has| has.readiness == Readiness::Ready)
@@ -178,8 +253,11 @@ impl Engine {
         if due.is_empty() {
             return;
         }
+        let mut others: Vec<WorkloadIdx> = Vec::new();
         for (pod, claims) in due {
-            let reference = self.state.pods[pod].reference();
+            let entry = &self.state.pods[pod];
+            let (reference, of) = (entry.reference(), entry.workload.unwrap_or(workload));
+            others.extend((of != workload).then_some(of));
             let uid = reference.uid.clone();
             let with = |claim: ResourceClaimFacts| Some((claim.key, claim.uid, claim.allocation?));
             let claims: Vec<_> = claims.into_iter().filter_map(with).collect();
@@ -196,13 +274,14 @@ impl Engine {
                 Some(Seen::Unready(_)) | None => "are not ready",
             };
             let action = Action::ReleaseClaims { pod: reference, claims: grants };
-            let effect = self.effect(now, workload, Some(uid.clone()), action);
+            let effect = self.effect(now, of, Some(uid.clone()), action);
             // Until this is answered nobody may be sent to where the claim still is.
             self.owed.note(effect, &uid);
             let claims = claims.into_iter().map(|(key, _, has)| (key, has)).collect();
-            self.giving_back.insert(effect, Going { by: uid, claims, why });
+            self.giving_back.insert(effect, Going { by: uid, asks: workload, claims, why });
         }
         self.note_losing();
+        others.into_iter().for_each(|other| self.keep_out_while_owed(now, other));
     }
 
     /// Whether a claim of some member is on its way back.
@@ -245,7 +324,8 @@ impl Engine {
         changes.devices_free |= self.note_losing();
     }
 
-    /// A write by which claims are given back failed, or nobody knows: its pod waits a while.
+    /// A write by which claims are given back failed, or nobody knows: the work for which that was
+    /// done waits a while.
     pub(super) fn not_given_back(
         &mut self,
         now: Time,
@@ -254,16 +334,16 @@ impl Engine {
         why: &Text,
         changes: &mut Changes,
     ) {
-        let Some(Going { claims, why: reason, .. }) = self.giving_back.remove(&effect) else {
-            return;
-        };
-        let Some(&pod) = self.state.pod_by_uid.get(uid) else { return };
-        let waits = &self.state.pods[pod];
-        if let Some(workload) = waits.workload.filter(|_| waits.place.is_none()) {
-            let names: Vec<&str> = claims.iter().map(|(key, _)| &*key.1).collect();
-            let names = names.join(", ");
+        let Some(going) = self.giving_back.remove(&effect) else { return };
+        let state = &self.state;
+        let pod = state.pod_by_uid.get(uid).map(|pod| &state.pods[*pod]);
+        let there = state.workloads.get(going.asks).is_some();
+        let waits = there && state.unplaced(going.asks).next().is_some();
+        if waits && pod.is_some_and(|pod| pod.place.is_none()) {
+            let names: Vec<&str> = going.claims.iter().map(|(key, _)| &*key.1).collect();
+            let (names, reason) = (names.join(", "), going.why);
             let failure = format!("devices of {names} {reason}, nor given back: {why}");
-            self.back_off(now, workload, failure.into(), changes);
+            self.back_off(now, going.asks, failure.into(), changes);
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::victims::turns::Rest;
 use in_turn::{InTurn, Stir, Turn};
 
 mod by_flavor;
+mod equals;
 pub(crate) mod in_turn;
 mod out_of_quota;
 

@@ -182,6 +182,11 @@ impl Devices {
         self.reservations.all(key, is_so)
     }
 
+    /// Pods that have reserved a claim and have not ended, those that are known.
+    pub(crate) fn reservers(&self, key: &ResourceClaimKey) -> impl Iterator<Item = PodIdx> {
+        self.reservations.of.get(key).into_iter().flat_map(|of| of.pods.iter().copied())
+    }
+
     /// Claims that lose their devices before long.
     pub(crate) fn losing(&self) -> &BTreeSet<ResourceClaimKey> {
         &self.losing

@@ -241,6 +241,24 @@ fn a_pod_that_waits_need_not_have_reserved_what_others_use() {
     }
 }
 
+#[test]
+fn who_has_reserved_a_claim_is_known_but_for_those_who_ended() {
+    let mut devices = two_nodes();
+    let key = of_a(&mut devices);
+    for (uids, known, all_are_these) in [
+        (&[][..], &[][..], true),
+        (&["other", "low"][..], &[low(), other()][..], true),
+        (&["low", "done"][..], &[low()][..], true),
+        (&["low", "somebody"][..], &[low()][..], false),
+    ] {
+        reserve(&mut devices, &key, uids);
+        let pods: Vec<PodIdx> = devices.reservers(&key).collect();
+        assert!(pods.iter().all(|pod| known.contains(pod)) && pods.len() == known.len());
+        let all = devices.reserved_by_such(&key, |pod| known.contains(&pod));
+        assert_eq!(all, all_are_these, "{uids:?}");
+    }
+}
+
 /// What was done, to be taken back.
 enum Step {
     Gone(PodIdx),
