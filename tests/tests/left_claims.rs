@@ -344,3 +344,30 @@ fn all_who_wait_give_back_what_they_have_reserved_of_a_claim_in_use() {
     assert_eq!((given_back(&second).len(), evicted(&second)), (0, vec!["low".to_owned()]));
     engine.recount();
 }
+
+/// More would have to leave if the preemptor kept what it has reserved than if it did not.
+#[test]
+fn nobody_leaves_beside_who_must_for_what_a_preemptor_has_reserved_itself() {
+    let mut engine = Engine::new();
+    let shape = PodShape { requests: amounts(&[("cpu", 3_000)]), ..PodShape::default() };
+    let mid = facts::pod("mid", &Arc::new(shape), &facts::in_queue(None));
+    let mid = PodFacts { priority: 4, ..mid };
+    let by = &["low", "high"];
+    let mut inputs = vec![namespace(), cpu("a", 4_000), cpu("b", 8_000), reserved("a", by)];
+    inputs.extend([slice("a", &["x"]), slice("b", &["x"])]);
+    inputs.extend([runs(user("low", 0, 1_000), "a"), runs(mid, "a")]);
+    engine.observe(Time(10), inputs);
+    let first = engine.step(Time(11), vec![Input::Pod(user("high", 5, 4_000))]);
+    assert_eq!((givers(&first), evicted(&first)), (vec!["high"], Vec::new()));
+    engine.recount();
+    // Nobody does before the answer, nor before the claim shows it.
+    let early = engine.step(Time(12), vec![cpu("c", 100)]);
+    let done = answered(&first, "high", EffectResult::Done);
+    let told = engine.step(Time(13), vec![done]);
+    for output in [early, told] {
+        assert_eq!((given_back(&output).len(), evicted(&output)), (0, Vec::new()));
+    }
+    let last = engine.step(Time(14), vec![reserved("a", &["low"])]);
+    assert_eq!((given_back(&last).len(), evicted(&last)), (0, vec!["low".to_owned()]));
+    engine.recount();
+}

@@ -8,7 +8,9 @@
 //! Wanted: where nobody but pods of ours that wait has reserved such a claim, its devices go back
 //! and it gets others, as with kube-scheduler where that is its pod alone. But only if that helps:
 //! kube-scheduler gives back what was among the reasons of a refusal, and may find that nothing is
-//! won. Nobody is stopped for a place that idle claims stand in the way of.
+//! won. Nobody is stopped for a place that idle claims stand in the way of, nor are more where with
+//! other devices fewer would do. The same holds of what a preemptor itself has reserved of a claim
+//! that others use, who could leave it: that goes back before anybody is stopped.
 //!
 //! Phases: work was looked at in vain (or with victims) -> all idle claims of its members are taken
 //! to have no devices, in a transaction that is set aside, and it is looked at again -> those
@@ -35,20 +37,25 @@ const TRIES_MAX: usize = 16;
 
 impl Engine {
     /// Whether a head that does not fit as things are waits for claims of its members: some are on
-    /// their way back, or go back now because without their devices it would fit.
+    /// their way back, or go back now because without their devices it would fit, or for fewer
+    /// victims.
     pub(super) fn waits_for_idle_claims(&mut self, now: Time, entry: &Entry) -> bool {
         let (queue, workload) = (entry.queue, entry.workload);
-        let preempts = matches!(entry.verdict, Verdict::Preempt(_));
-        if preempts && self.gives_back(workload) {
-            return true;
+        let stops = match &entry.verdict {
+            Verdict::Preempt(victims) => Some(victims.len()),
+            Verdict::Fit | Verdict::Blocked | Verdict::NoFit => None,
+        };
+        if stops.is_some() {
+            self.give_back_beside_users(now, workload);
+            if self.gives_back(workload) {
+                return true;
+            }
         }
         let idle = self.idle_claims(workload);
         if idle.is_empty() || self.kept_out(queue, workload).is_some() {
             return false;
         }
-        self.give_back_idle(now, workload, idle, |engine| {
-            engine.would_do(queue, workload, preempts)
-        })
+        self.give_back_idle(now, workload, idle, |engine| engine.would_do(queue, workload, stops))
     }
 
     /// Members beside others of their gang find no place: claims of theirs go back if some would
@@ -60,6 +67,7 @@ impl Engine {
         groups: &[Vec<PodIdx>],
         missing: u32,
     ) {
+        self.give_back_beside_users(now, workload);
         let idle = self.idle_claims(workload);
         if idle.is_empty() || groups.is_empty() {
             return;
@@ -73,10 +81,16 @@ impl Engine {
         });
     }
 
-    fn would_do(&mut self, queue: Option<QueueIdx>, workload: WorkloadIdx, preempts: bool) -> bool {
+    /// Whether work would find a place, for which fewer leave than so many, if anybody has to.
+    fn would_do(
+        &mut self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        stops: Option<usize>,
+    ) -> bool {
         match self.nominate(queue, workload).verdict {
             Verdict::Fit => true,
-            Verdict::Preempt(_) => !preempts,
+            Verdict::Preempt(victims) => stops.is_none_or(|most| victims.len() < most),
             Verdict::Blocked | Verdict::NoFit => false,
         }
     }

@@ -18,7 +18,8 @@
 //! was for a bind that did not come. It keeps the claim from coming free once they have left, for
 //! that pod and for others. Looked at in vain it gives its reservation back, if without those of
 //! pods that wait, and without those pods, the claim would be free, and one of them has reserved
-//! it: so the claim keeps what it has until then.
+//! it: so the claim keeps what it has until then. Nobody leaves for work that has still to give
+//! such a reservation back: with it more might have to leave than without.
 //!
 //! There is no circle: what a pod gave back it reserves again only when it has a place.
 //!
@@ -202,6 +203,12 @@ impl Engine {
     /// them.
     pub(crate) fn give_back_useless(&mut self, now: Time, workload: WorkloadIdx) {
         self.give_back_unready(now, workload);
+        self.give_back_beside_users(now, workload);
+    }
+
+    /// Work was looked at in vain, or others would have to leave for it: gives back what its
+    /// members have reserved of claims that pods with a place use.
+    pub(crate) fn give_back_beside_users(&mut self, now: Time, workload: WorkloadIdx) {
         if self.state.room.devices.any_reserved() {
             let due = self.reserved_beside_users(workload);
             self.give_claims_back(now, workload, due, |has| Seen::Idle(has.clone()));

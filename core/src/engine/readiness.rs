@@ -12,7 +12,7 @@
 //!
 //! A claim that has such devices and was not allocated here (by an engine before this one, by
 //! another scheduler) keeps its pods from every node (`rules/dynamic_resources/unready.rs`). Where
-//! nobody but members that wait has reserved it, it is given back (`engine/giving_back.rs`).
+//! nobody but pods of ours that wait has reserved it, it is given back (`engine/giving_back.rs`).
 //! Whoever else has reserved it is waited for. What is allocated anew and fails again is followed
 //! by the growing pauses of any failure: there is no circle without them.
 //!

@@ -33,8 +33,9 @@
 //! devices which will not be ready is of no use to a pod on any node.
 //!
 //! What is found with devices of no use is given back (`engine/giving_back.rs`), and so is what
-//! pods that wait have reserved. From when that is asked for until the claim shows it no node will
-//! do for a pod that names the claim: its devices would be gone when it comes for them.
+//! pods that wait have reserved: by a preemptor before anybody leaves for it. From when a claim is
+//! to lose its devices by that until it shows so, no node will do for a pod that names it: they
+//! would be gone when it comes for them.
 //!
 //! Restart: all of it is derived from slices, claims and pods. What is kept follows from marks on
 //! victims that are still there; between the end of the last one and that of its claim nothing

@@ -111,7 +111,7 @@ fn a_claim_that_is_being_given_back_is_for_nobody_until_it_shows_that() {
     let fits = |devices: &Devices| ["a", "b"].map(|at| count(devices, &shape, &node(at), 1));
     devices.lose([key.clone()].into());
     assert_eq!(fits(&devices), [0, 0]);
-    devices.lose([].into());
+    devices.lose(Default::default());
     assert_eq!(fits(&devices), [1, 0], "it was not given back after all");
     devices.lose([key.clone()].into());
     let claim = devices.claim(&key).expect("it is known").clone();
