@@ -232,3 +232,33 @@ fn work_whose_group_is_deleted_keeps_its_priority_while_it_runs() {
     assert_eq!((evicted(&output), priority(&engine, "g")), (0, 50));
     engine.recount();
 }
+
+/// What a pod is worth was settled when it was made: a class that came or went since changes what
+/// its owner will make, and nothing of what it has.
+#[test]
+fn pods_of_an_owner_are_worth_what_they_were_made_with() {
+    let two = shape(&[(GPU, 2)]);
+    for (template, made_with, made, worth) in [
+        // The class is gone since, and counts for nothing in the template.
+        (0, 1_000, 2, 1_000),
+        // It came since, or admission had other thoughts.
+        (100, 0, 2, 0),
+        // One is still to be made, which will have what the template says.
+        (100, 0, 1, 100),
+        (0, 1_000, 1, 1_000),
+        (100, 0, 0, 100),
+    ] {
+        let mut engine = Engine::new();
+        let mut owner = job("train", 2, &two, &in_queue(Some("main")));
+        (owner.suspended, owner.priority) = (made == 0, template);
+        let mut facts = one_queue(8);
+        facts.extend([gpu_node("n", 8), Input::Owner(owner.clone())]);
+        for mut pod in pods_of(&owner).into_iter().take(made) {
+            pod.priority = made_with;
+            facts.push(Input::Pod(pod));
+        }
+        engine.step(NOW, facts);
+        assert_eq!(priority(&engine, "train"), worth, "{template} {made_with} {made}");
+        engine.recount();
+    }
+}

@@ -533,8 +533,9 @@ impl ClusterState {
             (None, Some(pod)) => pod.wishes.clone(),
             (None, None) => NOTHING.clone(),
         };
-        let never =
-            heard.never_preempts || owner.as_ref().is_some_and(|owner| owner.never_preempts);
+        let of_template = owner.as_ref().filter(|owner| owner.never_preempts);
+        let to_come = of_template.is_some_and(|owner| !self.all_made(workload, owner));
+        let never = heard.never_preempts || to_come;
         let stays = heard.stays;
         let requeued = owner.as_ref().and_then(|owner| owner.requeued.clone());
         let counts_ended = owner.is_none() && stated.is_some();

@@ -48,13 +48,13 @@ impl ClusterState {
     fn derive_standing(&mut self, workload: WorkloadIdx, queue: QueueRef, changes: &mut Changes) {
         let orphaned = self.is_orphaned(workload);
         self.workloads[workload].cluster_queue = self.charged_queue(workload, &queue, orphaned);
-        let owner = self.owner_of(workload).map(|owner| owner.priority);
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let of_pods = range(self.heard(workload));
         let of_pods = of_pods.or_else(|| range(members.filter(|pod| pod.active())));
         // Who said it is gone, and it runs: it stands where it did.
         let stood = orphaned.then_some(self.workloads[workload].priority);
-        let own = owner.or(stood).or(of_pods.map(|(highest, _)| highest)).unwrap_or(0);
+        let highest = of_pods.map(|(highest, _)| highest);
+        let own = self.of_template(workload, highest).or(stood).or(highest).unwrap_or(0);
         let lowest = of_pods.map(|(_, lowest)| lowest);
         let class = self.class_of(workload, orphaned);
         let entry = &mut self.workloads[workload];
