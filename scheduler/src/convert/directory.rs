@@ -23,6 +23,7 @@ use super::ranges::LimitRanges;
 use super::ranks::Ranked;
 use super::remarks::Known;
 use super::runtime::{Runtime, RuntimeClassDraft};
+use crate::gangs::grouped::Grouped;
 use crate::gangs::kinds::Kind;
 use crate::gangs::upstream;
 
@@ -64,6 +65,8 @@ pub struct Directory {
     pub preempting: BTreeMap<OwnerKey, [u32; 2]>,
     /// Pods of a gang which their owners name, not they: which.
     pub named_above: BTreeMap<Text, OwnerKey>,
+    /// Pods of owners that are in another gang than their owner's.
+    pub grouped: Grouped,
 }
 
 /// An owner whose labels count for what it owns.

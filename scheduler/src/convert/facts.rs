@@ -222,7 +222,7 @@ impl Facts<'_> {
             min_member: min_member.max(1),
             min_stated: false,
             ended: gang.ended(directory).saturating_add(submitted),
-            left: Some(count.saturating_sub(over)),
+            left: Some(gang.left(over)),
             replaces: 0,
             member_of,
             admitted: owner.admitted.clone(),
@@ -245,7 +245,8 @@ impl Facts<'_> {
         let namespace = &gang.of.namespace;
         let (owners, submitted) = (&chain[1..], gang.submitted(self.directory));
         let least = gang.least(chain, over.saturating_sub(submitted), &mut Vec::new());
-        let (comes_late, has_pods) = (gang.comes_late(), gang.count() > 0);
+        let (comes_late, parted) = (gang.comes_late(), gang.is_parted());
+        let has_pods = gang.count() > 0;
         let asked_of_sets = gang.sets(owners);
         let mut roles: Vec<&Role> = gang.members().collect();
         roles.sort_by_key(|role| gang.is_late(role));
@@ -259,7 +260,9 @@ impl Facts<'_> {
             let named = comes_late || wishes::per_pod_set(&marks);
             let levels = gang.own_levels(role, (owners, &asked_of_sets), in_group);
             let done = gang.is_late(role).then(|| role.done.saturating_add(submitted));
-            let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
+            // Nothing is kept for who comes late into another gang.
+            let apart = done.is_some() && parted && gang.is_elsewhere(role);
+            let roles = gangs::ray::in_role(gang, least, (role.name.clone(), None));
             for Alike { name, labels, shape, before, count } in role.kinds() {
                 let shape = self.with_ranges(shape, (namespace, false), Some(&role.contents));
                 let shape = self.with_runtime(&shape, role.runtime.as_deref());
@@ -267,7 +270,7 @@ impl Facts<'_> {
                 let shape = self.seen_by_others(&shape, (namespace, labels), ours);
                 let shape = self.with_template_claims(shape, &role.claims, namespace);
                 let shape = self.in_set(shape, named.then_some(&role.name), levels.clone());
-                let count = if made { count } else { 0 };
+                let count = if made && !apart { count } else { 0 };
                 // Pods of the sets before end first.
                 let late = done.map(|done| done.saturating_sub(before));
                 let roles = roles.clone();

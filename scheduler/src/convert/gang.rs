@@ -147,6 +147,8 @@ pub struct Role {
     pub apart: Vec<OfJob>,
     /// Our labels and annotations on its template.
     pub template: Arc<Marks>,
+    /// Its template puts its pods into a gang that it names.
+    pub grouped: bool,
     /// Who schedules its pods.
     pub scheduler: Option<Text>,
     /// Shape of its pods, without the capacity types that an owner may add.
@@ -394,6 +396,7 @@ impl Role {
         shape.volumes = storage::of_pod(&found.spec.volumes, &holder, shared);
         let node_name = found.spec.node_name.as_deref().filter(|name| !name.is_empty());
         shape.node_name = node_name.map(|name| shared.texts.text(name));
+        let marks = shared.marks_of_pod(&found.metadata, &found.spec);
         Ok(Role {
             name: shared.texts.text(name),
             jobs: 1,
@@ -405,7 +408,8 @@ impl Role {
             quorum: Quorum::Together,
             labels,
             apart: Vec::new(),
-            template: shared.marks_of_pod(&found.metadata, &found.spec),
+            grouped: gangs::names_any(&marks, namespace),
+            template: marks,
             scheduler: found.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
             shape: shared.shapes.of(shape),
             runtime: Runtime::of(&found.spec, shared),

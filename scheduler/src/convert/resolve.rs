@@ -14,6 +14,7 @@ use super::budget::BudgetDraft;
 use super::directory::{Directory, Owner};
 use super::facts::{Facts, Missing};
 use super::gathered::Gathered;
+use super::pod::PodDraft;
 use super::remarks::Remarks;
 use super::{crowd, quota};
 use crate::api::keys;
@@ -103,9 +104,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     }
     for pod in &pods {
         directory.meet_pod(pod);
-        if let Some(group) = gangs::cast_of(pod, &directory) {
-            directory.enlist(&group, pod);
-        }
+        enlist(pod, &mut directory);
     }
     for BudgetDraft { facts, labels } in budgets {
         directory.guards.put(&facts.namespace, &facts.name, labels);
@@ -131,6 +130,17 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     resolved.notices.extend(remarks.notices(&gathered.places));
     resolved.notices.extend(missing.notices("input"));
     resolved
+}
+
+/// A pod counts in the gang that it names, or that its owners name, and not in its owner's own.
+fn enlist(pod: &PodDraft, directory: &mut Directory) {
+    let Some(gang) = gangs::gang_of(pod, directory) else { return };
+    if let Some(part) = gangs::grouped::part_of(pod, directory) {
+        directory.grouped.add(&pod.uid, part);
+    }
+    if gangs::counts_in_its_gang(pod) {
+        directory.enlist(&gang, pod);
+    }
 }
 
 /// Counts a member of a group among the pods that its owner has made; those that are missing come

@@ -5,6 +5,7 @@
 
 pub mod capstan_gang;
 pub mod fields;
+pub mod grouped;
 pub mod groups;
 pub mod job;
 pub mod jobset;
@@ -156,7 +157,9 @@ pub fn read(
 
 /// What a pod names itself and what has a say in its gang, beside its owner.
 pub fn named_by(pod: &PodDraft) -> impl Iterator<Item = OwnerKey> {
-    own_gang_of(pod).into_iter().chain(lws::named_by(&pod.marks, &pod.namespace))
+    let set = lws::named_by(&pod.marks, &pod.namespace);
+    let application = spark::named_by(&pod.marks, &pod.namespace);
+    own_gang_of(pod).into_iter().chain(set).chain(application)
 }
 
 /// The gang that a pod names itself, if it does.
@@ -173,11 +176,6 @@ pub fn gang_of(pod: &PodDraft, directory: &Directory) -> Option<OwnerKey> {
 fn gang_with(pod: &PodDraft, chain: &[&Marks]) -> Option<OwnerKey> {
     let of_set = || lws::group_named_by(&pod.marks, &pod.namespace);
     named_in(chain, &pod.namespace).or_else(of_set)
-}
-
-/// The gang among whose members a pod counts, by who schedules it.
-pub fn cast_of(pod: &PodDraft, directory: &Directory) -> Option<OwnerKey> {
-    gang_of(pod, directory).filter(|_| counts_in_its_gang(pod))
 }
 
 /// Whether a pod counts in the gang that is named for it. Who ended is waited for by nobody, and no
@@ -220,6 +218,11 @@ fn named_in(chain: &[&Marks], namespace: &Text) -> Option<OwnerKey> {
 fn held(member: &Member<'_>, gang: &OwnerKey) -> Option<Held> {
     let foreign = member.directory.foreign(gang).max(owner::foreign_in(member, gang));
     (foreign > 0).then_some(Held::ForeignMembers(foreign))
+}
+
+/// Whether a template puts the pods that it makes into a gang that it names.
+pub fn names_any(template: &Marks, namespace: &Text) -> bool {
+    named_in(&[template], namespace).is_some()
 }
 
 /// Whether what is said by marks puts a pod that has them into a gang.

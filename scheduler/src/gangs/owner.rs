@@ -1,7 +1,9 @@
 //! Pods of owners that start all their pods together: JobSets, TrainJobs, Kubeflow's jobs, Ray.
 //!
 //! Decides which owner is the gang: the topmost of those kinds, which is what people made and what
-//! can be stopped and started; and how many of its pods must run together.
+//! can be stopped and started; and how many of its pods must run together. Pods that are in another
+//! gang, as their template says or as [`super::grouped`] has seen, are not waited for: they will
+//! never be members of this one. While it is suspended nothing is seen of its pods, and all count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +27,8 @@ pub struct Gang<'a> {
     pub top: &'a GangDraft,
     /// What says of which roles it is.
     pub of: &'a GangDraft,
+    /// Roles of which pods are there that are in another gang.
+    grouped: Option<&'a BTreeMap<Text, u32>>,
 }
 
 /// What the pod sets of a gang ask of levels and slices, each by itself.
@@ -43,7 +47,8 @@ impl<'a> Gang<'a> {
             Kind::TrainJob => train::job_set(top, directory)?,
             _ => top,
         };
-        (!of.says.roles.is_empty()).then_some(Gang { top, of })
+        let grouped = directory.grouped.roles(&top.uid);
+        (!of.says.roles.is_empty()).then_some(Gang { top, of, grouped })
     }
 
     /// The gang that a pod is in whose owners these are, the nearest first.
@@ -94,6 +99,28 @@ impl<'a> Gang<'a> {
             Quorum::Late => true,
             Quorum::Apart => self.as_one() && !role.after.is_empty(),
         }
+    }
+
+    /// Whether the pods of a role are members of another gang than its own: their template names
+    /// one, or such pods are there.
+    pub fn is_elsewhere(&self, role: &Role) -> bool {
+        let there = |roles: &BTreeMap<Text, u32>| roles.contains_key(&role.name);
+        role.grouped || self.grouped.is_some_and(there)
+    }
+
+    /// Roles whose pods are, or will be, members of its own gang; all of them while it is
+    /// suspended, and where no role that has pods is left.
+    fn here(&self) -> Vec<&'a Role> {
+        let roles = &self.of.says.roles;
+        let suspended = self.top.says.suspended;
+        let own = roles.iter().filter(|role| suspended || !self.is_elsewhere(role));
+        let own: Vec<&Role> = own.collect();
+        if own.iter().any(|role| role.count() > 0) { own } else { roles.iter().collect() }
+    }
+
+    /// Whether some of its roles are in another gang and some in its own, as far as it has pods.
+    pub fn is_parted(&self) -> bool {
+        self.here().len() < self.of.says.roles.len()
     }
 
     /// Labels and annotations that count for it: its first template's, its own, then its owners'.
@@ -179,15 +206,17 @@ impl<'a> Gang<'a> {
     /// Members that must run together, of those that start with each other. What is asked in words
     /// never means pods that are only made once these run.
     pub fn least(&self, chain: &[&Marks], ended: u32, ignored: &mut Vec<Text>) -> u32 {
-        let pods = self.together().fold(0_u32, |sum, role| sum.saturating_add(role.count()));
+        let together = self.together();
+        let pods = sum(&together, Role::count);
         let left = pods.saturating_sub(ended);
         let asked = count(chain, keys::MIN_MEMBER, ignored).or(self.of.says.min);
         // What is suspended has no pods yet: it starts once there is room for all of them.
         let of =
             |role: &Role| if self.top.says.suspended { role.least } else { role.starts_with() };
-        let all = || self.together().map(of).fold(0_u32, u32::saturating_add);
+        // What is asked counts those that are in another gang as well.
         let exist = self.exist(None, false).unwrap_or(u32::MAX);
-        let least = asked.map_or_else(all, |asked| asked.min(exist));
+        let exist = if self.is_parted() { exist.min(pods) } else { exist };
+        let least = asked.map_or_else(|| sum(&together, of), |asked| asked.min(exist));
         // Near its end an owner has fewer pods than it began with: those are all there will be.
         if ended > 0 { least.min(left) } else { least }
     }
@@ -195,9 +224,10 @@ impl<'a> Gang<'a> {
     /// The same once the first pods of all Jobs have nodes, where the others are made after those:
     /// they wait for each other.
     fn least_of_followed(&self, chain: &[&Marks]) -> u32 {
-        let sum = |of: fn(&Role) -> u32| self.together().map(of).fold(0_u32, u32::saturating_add);
+        let together = self.together();
         let asked = count(chain, keys::MIN_MEMBER, &mut Vec::new()).or(self.of.says.min);
-        asked.map_or_else(|| sum(|role| role.least), |asked| asked.min(sum(Role::count)))
+        let all = || sum(&together, |role| role.least);
+        asked.map_or_else(all, |asked| asked.min(sum(&together, Role::count)))
     }
 
     /// Whether a pod is made once the first one of its Job has a node; and with whom it starts.
@@ -213,15 +243,29 @@ impl<'a> Gang<'a> {
             return self.least(chain, ended, ignored);
         }
         let (late, others): (Vec<&Role>, Vec<&Role>) =
-            self.members().partition(|role| self.is_late(role));
+            self.members_here().into_iter().partition(|role| self.is_late(role));
         let of =
             |role: &Role| if self.top.says.suspended { role.least } else { role.starts_with() };
-        let late = late.into_iter().map(|role| role.least).fold(0_u32, u32::saturating_add);
-        let others = others.into_iter().map(of).fold(0_u32, u32::saturating_add);
-        let all = late.saturating_add(others);
+        let late = sum(&late, |role| role.least);
+        let all = late.saturating_add(sum(&others, of));
         let asked = count(chain, keys::MIN_MEMBER, ignored).or(self.of.says.min);
-        let least = asked.map_or(all, |asked| asked.max(late.saturating_add(1)).min(self.count()));
-        if ended > 0 { least.min(self.count().saturating_sub(ended)) } else { least }
+        let most = self.left(0);
+        let least = asked.map_or(all, |asked| asked.max(late.saturating_add(1)).min(most));
+        if ended > 0 { least.min(self.left(ended)) } else { least }
+    }
+
+    /// Pods of it in its own gang, with those that are made once others run, of which so many are
+    /// over.
+    pub fn left(&self, over: u32) -> u32 {
+        sum(&self.members_here(), Role::count).saturating_sub(over)
+    }
+
+    /// Roles of its gang whose pods are in no other one.
+    fn members_here(&self) -> Vec<&'a Role> {
+        let as_one = self.as_one();
+        let mut here = self.here();
+        here.retain(|role| as_one || role.quorum != Quorum::Apart);
+        here
     }
 
     /// Pods that can exist once one of this role does, which `follows` the first of its Job or not;
@@ -335,9 +379,11 @@ impl<'a> Gang<'a> {
         u32::from(job.is_some_and(over))
     }
 
-    /// Roles that start together.
-    pub fn together(&self) -> impl Iterator<Item = &'a Role> {
-        self.of.says.roles.iter().filter(|role| role.quorum == Quorum::Together)
+    /// Roles that start together, and whose pods are in no other gang.
+    pub fn together(&self) -> Vec<&'a Role> {
+        let mut here = self.here();
+        here.retain(|role| role.quorum == Quorum::Together);
+        here
     }
 
     /// Members that ended well: its Jobs know best, where they are there.
@@ -357,7 +403,7 @@ impl<'a> Gang<'a> {
     /// What its Jobs say of how far they are, else what it says itself.
     fn of_jobs(&self, directory: &Directory, of: impl Fn(&Role, &JobDraft) -> u32) -> u32 {
         let sum = |role: &Role| sum_of(self.of, role, directory, |job| of(role, job));
-        let of_jobs = self.of.says.roles.iter().filter_map(sum);
+        let of_jobs = self.here().into_iter().filter_map(sum);
         match self.of.kind {
             Kind::JobSet => of_jobs
                 .fold(None, |sum: Option<u32>, ended| Some(sum.unwrap_or(0).saturating_add(ended))),
@@ -375,6 +421,11 @@ impl Sets {
         let together = wishes::set_group(&marks).and_then(|name| self.named.get(&name).cloned());
         together.unwrap_or_else(|| wishes::of_set(&marks, &mut Vec::new()))
     }
+}
+
+/// What roles say in all.
+fn sum(roles: &[&Role], of: impl Fn(&Role) -> u32) -> u32 {
+    roles.iter().copied().map(of).fold(0_u32, u32::saturating_add)
 }
 
 /// Labels and annotations that count for pods of a role, below these `owners`.
@@ -429,7 +480,7 @@ const JOBS_MAX: u32 = 10_000;
 /// The gang of a pod that such an owner made.
 pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
     let gang = Gang::above(member.above, member.directory)?;
-    let Gang { top, of } = gang;
+    let Gang { top, of, .. } = gang;
     let attempt = jobset::attempt(member).unwrap_or(of.says.restarts);
     let run = top.incarnation_of(member.terminating, member.created).saturating_add(attempt);
     let apart = || {
@@ -458,7 +509,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     // Where no template names us, pods are made otherwise than those say, as this one shows.
     let scheduler = &member.directory.scheduler;
     let held = gang.held(scheduler).filter(|_| gang.mixed(scheduler));
-    let roles = if held.is_none() { ray::roles_of(member, of, least) } else { None };
+    let roles = if held.is_none() { ray::roles_of(member, &gang, least) } else { None };
     Some(GangRef {
         key: GangKey::Owner(uid, run),
         name,

@@ -19,7 +19,8 @@
 //! Where pods are in a PodGroup, what that says goes before all of this, as of any owner's pods:
 //! its number starts, whichever of them those are, and one by one beyond it. KubeRay makes such
 //! groups for schedulers that know nothing else, with all pods that are desired for a number, or
-//! for Volcano the head and the least workers where Ray scales them, and no minimums of tasks.
+//! for Volcano the head and the least workers where Ray scales them, and no minimums of tasks. What
+//! submits a RayJob is in no such group, and waits for none that is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use serde_json::{Value, json};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
+use super::owner::Gang;
 use super::{Member, finished};
 use crate::api::keys;
 use crate::convert::Refusal;
@@ -204,31 +206,42 @@ fn minimums(roles: &[Role]) -> Option<Arc<BTreeMap<Text, u32>>> {
 }
 
 /// What a pod says of its role in a cluster of which so many must run together.
-pub(super) fn roles_of(member: &Member<'_>, of: &GangDraft, least: u32) -> Option<Arc<Roles>> {
+pub(super) fn roles_of(member: &Member<'_>, gang: &Gang<'_>, least: u32) -> Option<Arc<Roles>> {
     let labels = &member.chain.first()?.labels;
     let head = labels.get(keys::RAY_NODE_TYPE).is_some_and(|kind| **kind == *HEAD);
     let own = if head { Some(Text::from(HEAD)) } else { labels.get(keys::RAY_GROUP).cloned() };
     let replica = labels.get(keys::RAY_REPLICA).filter(|name| !name.is_empty());
-    in_role(of, least, (own?, replica.cloned()))
+    in_role(gang, least, (own?, replica.cloned()))
 }
 
 /// What members of a role, and of a replica in it, say of the roles of an owner; `None`: it knows
-/// no minimums of roles, or none of its members can be left out.
+/// no minimums of roles, or none of its members can be left out. Who is in another gang counts in
+/// that.
 pub fn in_role(
-    of: &GangDraft,
+    gang: &Gang<'_>,
     least: u32,
     (own, replica): (Text, Option<Text>),
 ) -> Option<Arc<Roles>> {
-    let stated = of.says.minimums.as_ref()?;
-    let together = of.says.roles.iter().filter(|role| role.quorum == Quorum::Together);
-    let all = together.fold(0_u32, |sum, role| sum.saturating_add(role.count()));
+    let (of, stated) = (gang.of, gang.of.says.minimums.as_ref()?);
+    let together = gang.together();
+    let all = together.iter().fold(0_u32, |sum, role| sum.saturating_add(role.count()));
     if least >= all {
         return None;
     }
+    let here = |name: &Text| together.iter().any(|role| role.name == *name);
+    let stated = match stated.keys().all(here) {
+        true => stated.clone(),
+        false => {
+            let kept = stated.iter().filter(|(name, _)| here(name));
+            Arc::new(kept.map(|(name, least)| (name.clone(), *least)).collect())
+        }
+    };
     let sum = stated.values().fold(0_u32, |sum, least| sum.saturating_add(*least));
     let stated = match sum <= least {
-        true => stated.clone(),
-        false => Arc::new(BTreeMap::from([(Text::from(HEAD), 1)])),
+        true => stated,
+        false => Arc::new(
+            stated.get_key_value(HEAD).map(|(name, _)| (name.clone(), 1)).into_iter().collect(),
+        ),
     };
     let role = of.says.roles.iter().find(|role| role.name == own);
     let hosts = role.map_or(1, |role| role.pods);

@@ -1,7 +1,8 @@
 //! Spark applications: the driver starts alone, for executors only exist once it runs.
 //!
 //! Executors join the driver's gang. How many of them must run together nobody says unless
-//! `capstan.sh/min-member` does, which then counts the driver too: else each starts by itself.
+//! `capstan.sh/min-member` does, which then counts the driver too, unless that is in a group that
+//! executors are not in: else each starts by itself.
 //!
 //! What its pods ask an application says in cores and in sizes of a virtual machine, out of which
 //! its operator makes requests. So nobody here asks room for pods that are still to be made, and a
@@ -11,9 +12,11 @@
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::fields::{Fields, Part};
-use super::{Member, count, workload_name};
+use super::{Member, count, grouped, workload_name};
 use crate::api::keys;
+use crate::convert::directory::OwnerKey;
 use crate::convert::gang::Says;
+use crate::convert::marks::Marks;
 
 /// What an application says: all else is said by its pods.
 pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
@@ -30,8 +33,33 @@ pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
 /// Pods that can exist once this one does: executors are made once their driver runs.
 pub(super) fn exist(member: &Member<'_>) -> Option<u32> {
     let role = member.chain.first()?.labels.get(keys::SPARK_ROLE)?;
-    (&**role != "executor").then_some(1)
+    (&**role != EXECUTOR).then_some(1)
 }
+
+/// Where nothing is: the application of an executor by the id that it has, which no object says.
+/// Its executors are told by it whether their driver is in their gang.
+pub(super) fn named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
+    let part = part_of(marks, namespace)?;
+    (&*part.role == EXECUTOR).then_some(part.key)
+}
+
+/// The part of an application that a pod with these marks is.
+pub(super) fn part_of(marks: &Marks, namespace: &Text) -> Option<grouped::Part> {
+    let role = marks.labels.get(keys::SPARK_ROLE)?.clone();
+    let id = marks.labels.get(keys::SPARK_APPLICATION).filter(|id| !id.is_empty())?;
+    let key = (keys::SPARK_APPLICATION.into(), namespace.clone(), id.clone());
+    Some(grouped::Part { key, owner: in_namespace(namespace, id), role })
+}
+
+/// What tells an application from all others.
+fn in_namespace(namespace: &Text, id: &Text) -> Text {
+    format!("spark/{namespace}/{id}").into()
+}
+
+/// What an executor is called.
+const EXECUTOR: &str = "executor";
+/// What the driver is called.
+const DRIVER: &str = "driver";
 
 /// The gang of a pod of a Spark application.
 pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
@@ -42,8 +70,13 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let given = |key: &&str| labels.get(*key).filter(|name| !name.is_empty());
     let name = names.iter().find_map(given).unwrap_or(id);
     let (least, by_itself) = match &**role {
-        "executor" => match count(member.chain, keys::MIN_MEMBER, ignored) {
-            Some(least) => (least, false),
+        EXECUTOR => match count(member.chain, keys::MIN_MEMBER, ignored) {
+            Some(least) => {
+                let application = in_namespace(member.namespace, id);
+                let others = member.directory.grouped.roles(&application);
+                let apart = others.and_then(|roles| roles.get(DRIVER)).copied().unwrap_or(0);
+                (least.saturating_sub(apart).max(1), false)
+            }
             None => (1, true),
         },
         _ => (1, false),

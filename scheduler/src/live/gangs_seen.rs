@@ -1,7 +1,8 @@
 //! Owners and PodGroups of other projects, and what their changes mean for others.
 //!
 //! Decides who is told again: members of a group hear of it by its name, before it is there and
-//! after it is gone; who is stopped and started hears of what stands between it and its pods.
+//! after it is gone; who is stopped and started hears of what stands between it and its pods, and
+//! of which roles of it pods are in another gang.
 
 use capstan_core::model::input::Text;
 use serde_json::Value;
@@ -14,8 +15,8 @@ use crate::convert::gang::{self, GangDraft};
 use crate::convert::group::GroupDraft;
 use crate::convert::marks::OwnerName;
 use crate::convert::pod::PodDraft;
-use crate::gangs::kinds;
 use crate::gangs::{counts_in_its_gang, gang_of, gang_of_owner, named_by, own_gang_of};
+use crate::gangs::{grouped, kinds};
 
 impl Live {
     /// An owner or a PodGroup as the API shows it.
@@ -52,10 +53,25 @@ impl Live {
         if counts_in_its_gang(pod) && self.directory.enlist(&gang, pod) {
             self.disturb(&gang);
         }
+        if let Some(part) = grouped::part_of(pod, &self.directory) {
+            let concerned = self.directory.grouped.add(&pod.uid, part);
+            self.disturb_owner(concerned);
+        }
+    }
+
+    /// Others wait for pods of a role of an owner now, or wait no more.
+    fn disturb_owner(&mut self, owner: Option<OwnerKey>) {
+        let Some(key) = owner else { return };
+        self.disturb(&key);
+        if self.directory.owners.contains_key(&key) {
+            self.dirty.owners.insert(key);
+        }
     }
 
     /// It does so no more.
     fn count_out(&mut self, pod: &PodDraft) {
+        let concerned = self.directory.grouped.remove(&pod.uid);
+        self.disturb_owner(concerned);
         let above = self.directory.named_above.remove(&pod.uid);
         if let Some(gang) = &above {
             self.below.remove_named(gang, &pod.uid);
@@ -80,7 +96,10 @@ impl Live {
             let pod = self.pods.get(uid)?;
             let above = self.directory.named_above.get(uid).cloned();
             let counted = above.or_else(|| own_gang_of(pod));
-            (gang_of(pod, &self.directory) != counted).then(|| pod.clone())
+            let gang = gang_of(pod, &self.directory);
+            let part = gang.as_ref().and_then(|_| grouped::part_of(pod, &self.directory));
+            let same = gang == counted && self.directory.grouped.counts(uid, part.as_ref());
+            (!same).then(|| pod.clone())
         };
         let moved: Vec<Box<PodDraft>> = self.dirty.pods.iter().filter_map(moved).collect();
         for pod in moved {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 mod classes;
 mod ended;
+mod grouped;
 mod groups;
 mod joining;
 mod large;
