@@ -375,7 +375,7 @@ impl Engine {
             return obstacles::of(view);
         };
         let (sets, profile) = (self.least_demands(index), self.profile(Some(queue)));
-        let asked = Asked { queue, pod_set, sets: &sets, topology, profile };
+        let asked = Asked { workload: index, queue, pod_set, sets: &sets, topology, profile };
         let mut txn = Txn::begin(&mut self.state);
         let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
         all.map(obstacles::obstacle).collect()

@@ -39,7 +39,8 @@ pub enum FlavorProblem {
     ExceedsMax {
         /// Resource.
         resource: Text,
-        /// Amount asked, by other pod sets of the workload too.
+        /// Amount asked, by other pod sets of the workload too. Of money what it costs where there
+        /// is room now, if there is: the least that it could ever cost is too much as well.
         asked: i64,
         /// What those ask of it.
         others: i64,
@@ -105,6 +106,13 @@ impl FlavorProblem {
         {
             let own = of_set(resource);
             *others = if own > 0 { (*asked - own).max(0) } else { 0 };
+        }
+    }
+
+    /// No less is asked, as is known of money once it is known where members would go.
+    pub fn asks_at_least(&mut self, amount: i64) {
+        if let FlavorProblem::ExceedsMax { asked, .. } | FlavorProblem::Short { asked, .. } = self {
+            *asked = (*asked).max(amount);
         }
     }
 

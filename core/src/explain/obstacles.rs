@@ -8,12 +8,12 @@ use super::quantity::USD_PER_HOUR;
 use super::reason::{FlavorProblem, FlavorRefusal, NodeShortage, Reason};
 use super::verdict;
 use super::view::{Obstacle, WorkloadView};
-use crate::model::ids::QueueIdx;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::place::classes::Scoring;
 use crate::place::coupled;
-use crate::place::gang::{self, TopologyAsk};
+use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::quota::flavors::{self, SetDemand};
 use crate::quota::money;
 use crate::resources::{self, USD};
@@ -47,6 +47,8 @@ pub fn told(reason: &Reason) -> &Reason {
 
 /// What a queued workload asks for.
 pub struct Asked<'a> {
+    /// The workload.
+    pub workload: WorkloadIdx,
     /// Its queue.
     pub queue: QueueIdx,
     /// The pod set that the flavors refused.
@@ -84,7 +86,7 @@ pub fn of_flavor(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) 
 
 /// Every resource of a flavor that is short for the whole workload, devices first.
 fn shorts(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<FlavorProblem> {
-    let money = money_asked(txn, asked, refusal);
+    let Money { cost, least } = money_asked(txn, asked, refusal);
     let state = txn.state();
     let queue = state.quota.queue(asked.queue);
     let (Some(flavor), Some(node)) = (state.quota.find_flavor(&refusal.flavor), queue.node) else {
@@ -98,13 +100,13 @@ fn shorts(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<
             counted.get(resource).saturating_mul(set.count.into())
         });
         let amounts = amounts.fold(0, i64::saturating_add);
-        let amount = if resource == USD { money } else { amounts };
+        let (amount, least) = if resource == USD { (cost, least) } else { (amounts, amounts) };
         let Some(fr) = state.quota.find_fr(flavor, resource) else { continue };
         let most = state.quota.tree.potential(node, fr);
         let Some(short) = flavors::shortage(state, asked.queue, fr, amount) else { continue };
         let resource = state.room.resources.name(resource).clone();
         let host = !resource.contains('/');
-        let why = match amount > most {
+        let why = match least > most {
             true => FlavorProblem::ExceedsMax { resource, asked: amount, others: 0, most },
             false => short.why,
         };
@@ -114,26 +116,47 @@ fn shorts(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<
     found.into_iter().map(|(_, why)| why).collect()
 }
 
-/// What a refused flavor's money is asked: as the refusal says, if it is about that, else the least
-/// that members could cost there.
-fn money_asked(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> i64 {
-    if let FlavorProblem::Short { resource, asked, .. }
-    | FlavorProblem::ExceedsMax { resource, asked, .. } = &refusal.why
-        && &**resource == USD_PER_HOUR
-    {
-        return *asked;
-    }
+/// What a refused flavor's money is asked.
+#[derive(Default)]
+struct Money {
+    /// As the refusal says, if it is about that; else what members cost where there is room now;
+    /// else the least.
+    cost: i64,
+    /// The least that members could ever cost.
+    least: i64,
+}
+
+/// What is asked of the money of a refused flavor.
+fn money_asked(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Money {
     let quota = &txn.state().quota;
-    let Some(flavor) = quota.find_flavor(&refusal.flavor) else { return 0 };
+    let Some(flavor) = quota.find_flavor(&refusal.flavor) else { return Money::default() };
     if quota.money_group(asked.queue).is_none_or(|group| !group.flavors.contains(&flavor)) {
-        return 0;
+        return Money::default();
     }
-    let of_set = |set: &SetDemand| {
+    let ask = |set: &SetDemand| {
         let class = txn.class(set.shape, &[flavor], asked.profile);
-        let each = money::least(txn.state(), class).unwrap_or(0);
-        each.saturating_mul(set.count.into())
+        let pods = money::members(txn.state(), asked.workload, set.shape, set.count);
+        Ask { class, pods }
     };
-    resources::total(asked.sets.iter().map(of_set))
+    let asks: Vec<Ask> = asked.sets.iter().map(ask).collect();
+    let state = txn.state();
+    let each = asks.iter().map(|ask| money::least(state, ask.class).unwrap_or(0));
+    let counts = asked.sets.iter().map(|set| i64::from(set.count));
+    let least = resources::total(each.zip(counts).map(|(each, n)| each.saturating_mul(n)));
+    match &refusal.why {
+        FlavorProblem::Short { resource, asked, .. } if &**resource == USD_PER_HOUR => {
+            Money { cost: *asked, least: least.min(*asked) }
+        }
+        // With the flavors of other groups nodes are fewer.
+        FlavorProblem::ExceedsMax { resource, asked, .. } if &**resource == USD_PER_HOUR => {
+            Money { cost: *asked, least: least.max(*asked) }
+        }
+        _ => {
+            let costs = money::cost_now(txn, asked.queue, &asks, asked.topology);
+            let now = costs.map(|costs| resources::total(costs.iter().map(|(_, n)| *n)));
+            Money { cost: now.unwrap_or(0).max(least), least }
+        }
+    }
 }
 
 /// Why the nodes of a flavor would be next in the way.

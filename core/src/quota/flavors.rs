@@ -24,7 +24,7 @@ use crate::victims::{self, Lack, Need};
 
 use self::priced::Priced;
 pub use self::priced::too_dear;
-use self::standing::{Quota, beyond};
+use self::standing::Quota;
 use self::unit::Part;
 
 pub mod as_things_are;
@@ -390,7 +390,7 @@ fn try_flavor(
     unit::check(txn.state(), demand, part, flavor)?;
     let usage = &chosen.usage;
     let asks = unit::asks(txn, demand, part, flavor, chosen);
-    let priced = priced::of_part(txn, demand, part, flavor, (&asks, usage));
+    let priced = priced::of_part(txn, demand, part, flavor, (&asks, chosen));
     let mut candidate = Candidate::fitting(flavor, priced.amount());
     let total = |&(resource, own): &(ResourceIdx, i64)| {
         let fr = txn.state().quota.listed_fr(flavor, resource);
@@ -399,9 +399,9 @@ fn try_flavor(
     };
     let totals: Vec<(ResourceIdx, Total)> = priced.asked.iter().map(total).collect();
     // All are needed: what can never be had decides, whatever else is short now.
-    let mut amounts = totals.iter().map(|(_, amounts)| *amounts);
-    let never =
-        amounts.find_map(|(fr, total, own)| beyond(txn.state(), demand.queue, fr, (total, own)));
+    let never = totals.iter().find_map(|(resource, amounts)| {
+        priced.beyond(txn.state(), demand.queue, *resource, *amounts)
+    });
     if let Some(why) = never {
         let why = lacking::no_nodes_of_it(txn, demand, &asks).unwrap_or(why);
         let candidate = Candidate { mode: Mode::NoFit, ..candidate };

@@ -182,6 +182,23 @@ pub fn trial(
     found
 }
 
+/// What members cost at least where there is room for them now, of each flavor's money of a queue;
+/// `None`: there is none.
+pub fn cost_now(
+    txn: &mut Txn<'_>,
+    queue: QueueIdx,
+    asks: &[Ask],
+    topology: TopologyAsk,
+) -> Option<Costs> {
+    // Who can pay for nothing is told what is cheapest.
+    let classes = asks.iter().map(|ask| ask.class);
+    let purse = Purse::with(txn.state(), Some(queue), classes, |_| 0);
+    match trial(txn, asks, topology, &purse) {
+        Ok(costs) | Err(Unplaced::TooDear(costs)) => Some(costs),
+        Err(Unplaced::NoRoom) => None,
+    }
+}
+
 /// The same members, for whom the cheapest nodes are best.
 pub fn cheapest(txn: &mut Txn<'_>, asks: &[Ask]) -> Vec<Ask> {
     let cheapest = |ask: &Ask| {

@@ -360,6 +360,57 @@ fn what_would_start_it_says_how_much_money() {
     assert_eq!((way.asked, way.left), (Some(usd(300)), Some(usd(100))));
 }
 
+/// Five GPUs of which the cheap node has four left, and the dear one all.
+fn full_where_it_is_cheap(main: ClusterQueueFacts) -> Played {
+    let mut played = Played::new(policy(), &[main, queue("rich", None, 9_999)]);
+    played.with([priced("cheap", 8, 800), single("holder", "rich", 4)]);
+    assert_eq!(played.node_of("holder").as_deref(), Some("cheap"));
+    played.with([priced("dear", 8, 1_600), single("waits", "main", 5)]);
+    played
+}
+
+#[test]
+fn what_can_never_be_had_is_told_what_it_costs_now() {
+    let mut played = full_where_it_is_cheap(queue("main", None, 300));
+    let words = "main can never have more than $3.00/h, $10.00/h asked (flavor default)";
+    assert_eq!(played.waits("waits"), ("ExceedsMaxQuota".to_owned(), words.to_owned()));
+    // On the cheap node it could be had some day: that is not never.
+    let mut played_later = full_where_it_is_cheap(queue("main", None, 600));
+    let words = "queue main has $6.00/h left, $10.00/h asked (flavor default)";
+    assert_eq!(played_later.waits("waits"), ("WaitingForQuota".to_owned(), words.to_owned()));
+    for (played, codes) in
+        [(&mut played, ["ExceedsMaxQuota"]), (&mut played_later, ["WaitingForQuota"])]
+    {
+        let now = played.stage.now;
+        let told = played.stage.engine.explain_workload(now, "team", "waits").expect("it waits");
+        let found: Vec<&str> = told.in_the_way.iter().map(|way| way.reason.code()).collect();
+        assert_eq!((found, told.in_the_way[0].asked), (codes.to_vec(), Some(usd(1_000))));
+    }
+}
+
+#[test]
+fn pod_sets_are_told_what_they_cost_together_now() {
+    let mut played = two_sets_full_where_it_is_cheap(600);
+    let words = "queue main has $6.00/h left, $10.00/h asked (flavor default)";
+    assert!(played.waits("g").1.ends_with(words), "{}", played.waits("g").1);
+    played.with([Input::ClusterQueue(queue("main", None, 1_000))]);
+    assert_eq!((played.used("main"), played.node_of("g-0").as_deref()), (1_000, Some("dear")));
+}
+
+/// A gang of two pod sets, for which the cheap node has no room.
+fn two_sets_full_where_it_is_cheap(cents: i64) -> Played {
+    let queues = [queue("main", None, cents), queue("rich", None, 9_999)];
+    let mut played = Played::new(policy(), &queues);
+    played.with([priced("cheap", 8, 800), single("holder", "rich", 7)]);
+    let wishes = in_queue(Some("main"));
+    let mut all = gang("g", 1, Some(2), &shape(&[(GPU, 2)]), &wishes);
+    let mut second = pod("g-1", &shape(&[(GPU, 3)]), &wishes);
+    second.gang = GangRef { ..all[0].gang.clone() };
+    all.push(second);
+    played.with([priced("dear", 8, 1_600)].into_iter().chain(all.into_iter().map(Input::Pod)));
+    played
+}
+
 #[test]
 fn who_asks_for_it_as_for_a_device_waits_for_a_node_that_has_it() {
     let mut played = Played::new(policy(), &[queue("main", None, 300)]);

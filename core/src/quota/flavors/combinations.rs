@@ -95,7 +95,7 @@ pub(super) fn quota_for(
 ) -> Result<(Candidate, Option<FlavorProblem>), FlavorProblem> {
     unit::check(txn.state(), demand, part, flavor)?;
     let asks = unit::asks(txn, demand, part, flavor, choice);
-    let priced = priced::of_part(txn, demand, part, flavor, (&asks, &choice.usage));
+    let priced = priced::of_part(txn, demand, part, flavor, (&asks, choice));
     let state = txn.state();
     let mut candidate = Candidate::fitting(flavor, priced.amount());
     let mut problem = None;

@@ -3,18 +3,21 @@
 //! It asks what its members would cost where they would go now ([`money`]): as the scores say if
 //! that can be paid, else on the cheapest nodes. Where they find no room, or cost too much, they
 //! ask at least so often the price of the cheapest node that takes one: less it can never be,
-//! whoever leaves, and that is what victims are looked for with. Of several sets each asks no more
-//! than that, or one would spend what others need on better nodes than it must have: what all of
-//! them cost is known when all are placed together.
+//! whoever leaves, and that is what victims are looked for with, and what can never be had is
+//! compared with. Of several sets each asks no more than that, or one would spend what others need
+//! on better nodes than it must have: what all of them cost is known when all are placed together.
+//!
+//! What is told as asked where it is too much is what it costs where there is room now, with the
+//! sets before, if there is: people can do something about that.
 
 use std::borrow::Cow;
 
 use capstan_topology::ResourceIdx;
 
-use super::standing::{Quota, quota_of};
-use super::unit::Part;
-use super::{Choice, Demand, SetDemand, shortage};
-use crate::explain::reason::Reason;
+use super::standing::{Quota, beyond, quota_of};
+use super::unit::{self, Part};
+use super::{Choice, Demand, SetDemand, Total, shortage};
+use crate::explain::reason::{FlavorProblem, Reason};
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
@@ -47,6 +50,23 @@ impl Priced<'_> {
         match &self.money {
             Some(quota) if resource == USD => quota.clone(),
             _ => quota_of(state, demand, fr, total, own),
+        }
+    }
+
+    /// That more is asked of a resource than could ever be had.
+    pub fn beyond(
+        &self,
+        state: &ClusterState,
+        queue: QueueIdx,
+        resource: ResourceIdx,
+        (fr, total, own): Total,
+    ) -> Option<FlavorProblem> {
+        match &self.money {
+            Some(Quota::Never(_, why @ FlavorProblem::ExceedsMax { .. })) if resource == USD => {
+                Some(why.clone())
+            }
+            Some(_) if resource == USD => None,
+            _ => beyond(state, queue, fr, (total, own)),
         }
     }
 }
@@ -82,17 +102,15 @@ pub fn too_dear(
 
 /// Members that are asked for, of each kind.
 type Members<'a> = &'a [(ClassIdx, u32)];
-/// What is used of quota.
-type Used<'a> = &'a [(FrIdx, i64)];
 
-/// What a part asks with a flavor that makes its members these `asks`, and beside the `usage` of
-/// parts before it.
+/// What a part asks with a flavor that makes its members these `asks`, and beside what was `chosen`
+/// for parts before it.
 pub(super) fn of_part<'a>(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     part: &'a Part,
     flavor: FlavorIdx,
-    (asks, usage): (Members<'_>, Used<'_>),
+    (asks, chosen): (Members<'_>, &Choice),
 ) -> Priced<'a> {
     let asked = &part.asked[..];
     let Some(money) = asked.iter().position(|(of, _)| *of == USD) else {
@@ -101,15 +119,11 @@ pub(super) fn of_part<'a>(
     let queue = demand.queue;
     let state = txn.state();
     let fr = state.quota.listed_fr(flavor, USD);
-    let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
+    let earlier = chosen.usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
     let node = state.quota.queue(queue).node.expect("only existing queues have heads");
     let left = state.quota.tree.available(node, fr).saturating_sub(earlier);
     let purse = Purse::with(state, Some(queue), asks.iter().map(|(class, _)| *class), |_| left);
-    let placed = |&(class, count): &(ClassIdx, u32)| {
-        let shape = state.classes.class(class).key.shape;
-        Ask { class, pods: money::members(state, demand.workload, shape, count) }
-    };
-    let placed: Vec<Ask> = asks.iter().map(placed).collect();
+    let placed = members(state, demand, asks);
     let found = money::trial(txn, &placed, demand.topology, &purse);
     let sum = |costs: &Costs| resources::total(costs.iter().map(|(_, cost)| *cost));
     let now = match &found {
@@ -130,12 +144,49 @@ pub(super) fn of_part<'a>(
     };
     let all = earlier.saturating_add(amount);
     let quota = quota_of(state, demand, fr, all, amount);
-    let asks = now.and_then(|now| shortage(state, queue, fr, earlier.saturating_add(now)));
-    let quota = match (quota, asks) {
+    let cost = now.map(|now| earlier.saturating_add(now));
+    let short = cost.and_then(|cost| shortage(state, queue, fr, cost));
+    let mut quota = match (quota, short) {
         (Quota::Fits(_) | Quota::Short(_), Some(short)) => Quota::Short(short.why),
         (quota, _) => quota,
     };
+    if let Quota::Short(why) | Quota::Never(_, why) = &mut quota
+        && let Some(cost) = cost
+    {
+        let together = with_earlier(txn, demand, (chosen, fr), placed);
+        why.asks_at_least(together.unwrap_or(0).max(cost));
+    }
     let mut filled = asked.to_vec();
     filled[money].1 = amount;
     Priced { asked: Cow::Owned(filled), money: Some(quota) }
+}
+
+/// The members of these classes that need a place.
+fn members(state: &ClusterState, demand: &Demand<'_>, asks: Members<'_>) -> Vec<Ask> {
+    let members = |&(class, count): &(ClassIdx, u32)| {
+        let shape = state.classes.class(class).key.shape;
+        Ask { class, pods: money::members(state, demand.workload, shape, count) }
+    };
+    asks.iter().map(members).collect()
+}
+
+/// What members cost where there is room now for them and those of the sets before that are
+/// charged the same money; `None`: there are no such sets, or there is no room for all.
+fn with_earlier(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    (chosen, fr): (&Choice, FrIdx),
+    asks: Vec<Ask>,
+) -> Option<i64> {
+    let paid = (USD, txn.state().quota.fr(fr).0);
+    let earlier = (0..chosen.sets.len()).filter(|at| chosen.sets[*at].contains(&paid));
+    let earlier: Vec<usize> = earlier.collect();
+    if earlier.is_empty() {
+        return None;
+    }
+    let earlier = unit::asks_of(txn, demand, &earlier, chosen);
+    let mut all = members(txn.state(), demand, &earlier);
+    all.extend(asks);
+    let costs = money::cost_now(txn, demand.queue, &all, demand.topology)?;
+    costs.iter().find(|(of, _)| *of == fr).map(|(_, cost)| *cost)
 }
