@@ -25,6 +25,7 @@ use crate::plan::{Preemption, State};
 use crate::time::Time;
 use crate::victims::Victim;
 
+mod amounts;
 mod budget;
 mod changes;
 mod ends;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use capstan_core::explain::quantity::USD_PER_HOUR;
 use capstan_core::explain::view::Change;
-use capstan_core::model::input::{BindingNote, ClusterQueueFacts, GangRef, Input, PodPhase};
+use capstan_core::model::input::{
+    BindingNote, ClusterQueueFacts, GangRef, Input, PodPhase, PreemptWithin,
+};
 use capstan_core::money::MicroUsd;
 use capstan_core::policy::{Policy, QuotaArgs};
 use capstan_core::time::Time;
@@ -15,7 +17,7 @@ use capstan_tests::facts::{
 };
 use capstan_tests::hand::view;
 
-use self::played::{MUCH, NOW, Played, ask, packs, policy, priced, queue, single, usd};
+use self::played::{MUCH, NOW, Played, ask, packs, policy, priced, queue, single, urgent, usd};
 
 mod others;
 mod played;
@@ -395,6 +397,67 @@ fn pod_sets_are_told_what_they_cost_together_now() {
     assert!(played.waits("g").1.ends_with(words), "{}", played.waits("g").1);
     played.with([Input::ClusterQueue(queue("main", None, 1_000))]);
     assert_eq!((played.used("main"), played.node_of("g-0").as_deref()), (1_000, Some("dear")));
+}
+
+/// The quota that is told to be raised, by resource.
+fn raised(played: &mut Played, workload: &str) -> Vec<(String, i64)> {
+    let now = played.stage.now;
+    let told = played.stage.engine.explain_workload(now, "team", workload).expect("it waits");
+    let amounts = told.remedies.iter().find_map(|remedy| match &remedy.change {
+        Change::RaiseQuota { resource, by, with, .. } => {
+            let others = with.iter().map(|(resource, by)| (resource.to_string(), *by));
+            Some([(resource.to_string(), *by)].into_iter().chain(others).collect())
+        }
+        _ => None,
+    });
+    amounts.unwrap_or_default()
+}
+
+#[test]
+fn the_raise_that_is_told_is_to_what_it_costs_now() {
+    let money = |cents| vec![(USD_PER_HOUR.to_owned(), usd(cents))];
+    // Too little for either node, and for the dear one.
+    for has in [300, 600] {
+        let mut played = full_where_it_is_cheap(queue("main", None, has));
+        assert_eq!(raised(&mut played, "waits"), money(1_000 - has), "{has}");
+        played.with([Input::ClusterQueue(queue("main", None, 999))]);
+        assert_eq!(played.node_of("waits"), None);
+        played.with([Input::ClusterQueue(queue("main", None, 1_000))]);
+        assert_eq!(played.node_of("waits").as_deref(), Some("dear"));
+    }
+    for has in [300, 600] {
+        let mut played = two_sets_full_where_it_is_cheap(has);
+        assert_eq!(raised(&mut played, "g"), money(1_000 - has), "{has}");
+    }
+}
+
+#[test]
+fn money_is_raised_with_the_devices_that_are_short_as_well() {
+    let gpus = |gpus, cents| {
+        let quota = [(GPU, nominal(gpus)), (USD_PER_HOUR, nominal(usd(cents)))];
+        cluster_queue("main", None, group(&[(DEFAULT, &quota)]))
+    };
+    let mut played = full_where_it_is_cheap(gpus(2, 300));
+    let both = [(USD_PER_HOUR.to_owned(), usd(700)), (GPU.to_owned(), 3)];
+    assert_eq!(raised(&mut played, "waits"), both);
+    played.with([Input::ClusterQueue(gpus(5, 1_000))]);
+    assert_eq!(played.node_of("waits").as_deref(), Some("dear"));
+}
+
+#[test]
+fn the_smaller_raise_is_told_where_lower_work_leaves_the_cheap_node() {
+    let main = |cents| {
+        let mut main = queue("main", None, cents);
+        main.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+        main
+    };
+    let mut played = Played::new(policy(), &[main(400)]);
+    played.with([priced("cheap", 8, 800), single("lower", "main", 4)]);
+    played.with([priced("dear", 8, 1_600), urgent("waits", "main", 5)]);
+    // At least it costs $5.00; on the dear node, beside the other, $14.00.
+    assert_eq!(raised(&mut played, "waits"), [(USD_PER_HOUR.to_owned(), usd(100))]);
+    played.with([Input::ClusterQueue(main(500))]);
+    assert_eq!(played.node_of("waits").as_deref(), Some("cheap"));
 }
 
 /// A gang of two pod sets, for which the cheap node has no room.

@@ -7,12 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use capstan_topology::ResourceIdx;
-
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
+use crate::engine::remedies::amounts::{Asked, Cost, money_told};
 use crate::engine::remedies::least::least;
-use crate::explain::quantity::USD_PER_HOUR;
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::view::{Change, Remedy};
 use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
@@ -20,13 +18,9 @@ use crate::model::input::{
     BorrowThreshold, CapacityType, GangSource, PodShape, PreemptReclaim, PreemptWithin,
     PreemptionPolicy, Text,
 };
-use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::quota::build::Group;
-use crate::quota::flavors::SetDemand;
-use crate::quota::money;
 use crate::quota::tree::QuotaTree;
-use crate::resources::USD;
 use crate::time::Time;
 
 /// Flavors whose quota is tried to be raised: queues rarely list more for one kind of node.
@@ -68,9 +62,6 @@ enum Raise {
         used: bool,
     },
 }
-
-/// Sets of a gang that are looked at one by one; others stay together.
-const SETS_APART_MAX: usize = 4;
 
 /// Capacity types that a workload may allow.
 const TYPES: [CapacityType; 3] =
@@ -229,26 +220,35 @@ impl Engine {
     /// be had where others may be preempted for the rest, else all; of a gang of several sets only
     /// what those ask that cannot go elsewhere. Where it would start and is held for others whose
     /// start is reserved, or beside what heads keep back, as much more as leaves them theirs; where
-    /// heads of other queues would go first and take it, as much more as lets it go before them.
+    /// heads of other queues would go first and take it, as much more as lets it go before them. Of
+    /// money also what it costs where there is room now, where that is more than the least.
     /// Where nobody is stopped for that, also what is enough if somebody is.
     pub(super) fn more_quota(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return Vec::new() };
         let flavors = self.flavors_to_raise(now, index);
-        let until = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
         let beside = (!self.kept_by_others(index).is_empty()).then_some(Raise::Beside);
         let wholly = (!self.reservations.is_empty()).then_some(Raise::Wholly);
-        let more = beside.into_iter().chain(wholly).chain([Raise::Within]);
-        let hows: Vec<Raise> = until.into_iter().chain(more).collect();
-        let tries = hows.iter().map(|how| (*how, true));
-        let tries = tries.chain(hows.iter().map(|how| (*how, false)));
-        let owning = [false, true].map(|used| (Raise::Owning { used }, true));
+        let more: Vec<Raise> = beside.into_iter().chain(wholly).chain([Raise::Within]).collect();
+        let owning = [false, true].map(|used| Raise::Owning { used });
         let mut found = Vec::new();
-        for &(flavor, money) in &flavors {
-            let mut raise = |how| self.raise_quota(now, index, (queue, flavor), (how, money));
+        for &(flavor, told) in &flavors {
+            let dear = self.asked_of(index, queue, flavor, Cost::Now { told });
+            let cheap = self.asked_of(index, queue, flavor, Cost::Least);
+            let mut raise = |(how, asked): (Raise, &Vec<Asked>), sure: bool| {
+                let mut asked = asked.iter();
+                asked.find_map(|asked| self.raise_for(now, index, queue, (&asked[..], (how, sure))))
+            };
             let stops = |remedy: &Remedy| !remedy.preempts.is_empty();
-            let least = tries.clone().find_map(&mut raise);
+            let mut hows = in_turn(&cheap, &dear);
+            hows.extend(more.iter().map(|how| (*how, &dear)));
+            let mut least = hows.iter().find_map(|how| raise(*how, true));
+            least = least.or_else(|| hows.iter().find_map(|how| raise(*how, false)));
             if !least.as_ref().is_some_and(stops) {
-                found.extend(owning.into_iter().find_map(|how| raise(how).filter(stops)));
+                let less = (cheap != dear).then_some(&cheap);
+                let of =
+                    |how: Raise| less.into_iter().chain([&dear]).map(move |asked| (how, asked));
+                let mut owning = owning.into_iter().flat_map(of);
+                found.extend(owning.find_map(|how| raise(how, true).filter(stops)));
             }
             found.extend(least);
         }
@@ -276,14 +276,16 @@ impl Engine {
         if flavors.len() < 2 || short.is_empty() {
             return None;
         }
-        let mut asked = Vec::new();
-        for (flavor, money) in flavors {
-            // What all sets ask comes last.
-            asked.extend(self.asked_of(index, queue, flavor, money).pop().unwrap_or_default());
+        let (mut cheap, mut dear) = (Asked::new(), Asked::new());
+        for (flavor, told) in flavors {
+            for (all, cost) in [(&mut cheap, Cost::Least), (&mut dear, Cost::Now { told })] {
+                // What all sets ask comes last.
+                let mut asked = self.asked_of(index, queue, flavor, cost);
+                all.extend(asked.pop().unwrap_or_default());
+            }
         }
-        let until = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
-        let mut until = until.into_iter();
-        until.find_map(|how| self.raise_for(now, index, queue, (asked.clone(), (how, true))))
+        let mut tries = in_turn(&cheap, &dear).into_iter();
+        tries.find_map(|(how, asked)| self.raise_for(now, index, queue, (&asked[..], (how, true))))
     }
 
     /// Flavors whose quota is short, with what members were told to cost. Where none is, and heads
@@ -318,37 +320,25 @@ impl Engine {
         flavors
     }
 
-    /// Raises for what some sets ask, the least of them that start so.
-    fn raise_quota(
-        &mut self,
-        now: Time,
-        index: WorkloadIdx,
-        (queue, flavor): (QueueIdx, FlavorIdx),
-        (how, money): ((Raise, bool), i64),
-    ) -> Option<Remedy> {
-        let asked = self.asked_of(index, queue, flavor, money);
-        asked.into_iter().find_map(|asked| self.raise_for(now, index, queue, (asked, how)))
-    }
-
     /// Raises for what is asked.
     fn raise_for(
         &mut self,
         now: Time,
         index: WorkloadIdx,
         queue: QueueIdx,
-        (asked, (how, sure)): (Vec<(FrIdx, i64)>, (Raise, bool)),
+        (asked, (how, sure)): (&[(FrIdx, i64)], (Raise, bool)),
     ) -> Option<Remedy> {
         let node = self.state.quota.queue(queue).node?;
         let tree = self.state.quota.tree.clone();
         let left: Left = if let Raise::Until(left) = how { left } else { QuotaTree::left };
-        let least = self.short_by(node, &asked, left);
+        let least = self.short_by(node, asked, left);
         // What victims free need not be raised, too.
-        let ever = self.short_by(node, &asked, QuotaTree::potential);
+        let ever = self.short_by(node, asked, QuotaTree::potential);
         let mut raised = match how {
-            Raise::Beside => self.short_beside(index, node, &asked),
+            Raise::Beside => self.short_beside(index, node, asked),
             _ => least.clone(),
         };
-        for (by, (fr, asked)) in raised.iter_mut().zip(&asked) {
+        for (by, (fr, asked)) in raised.iter_mut().zip(asked) {
             let (used, owned) = (tree.usage(node, *fr), tree.owned(node, *fr));
             let within = asked.saturating_add(used).saturating_sub(owned);
             *by = match how {
@@ -359,7 +349,7 @@ impl Engine {
                 Raise::Owning { used: false } => asked.saturating_sub(owned).max(0),
             };
         }
-        let tried = Raised { node, asked: &asked, tree: &tree, sure };
+        let tried = Raised { node, asked, tree: &tree, sure };
         let any = raised.iter().any(|by| *by > 0);
         let mut start = any.then(|| self.start_raised(now, index, &tried, &raised)).flatten();
         if let Some(start) = &mut start {
@@ -466,61 +456,6 @@ impl Engine {
         }
     }
 
-    /// What the members that must start together ask of a flavor; where some sets could go to
-    /// others, also what the rest asks. Least first, by resource, devices before others.
-    fn asked_of(
-        &mut self,
-        index: WorkloadIdx,
-        queue: QueueIdx,
-        flavor: FlavorIdx,
-        money: i64,
-    ) -> Vec<Vec<(FrIdx, i64)>> {
-        let sets = self.least_demands(index);
-        let prices = self.least_prices(queue, flavor, &sets);
-        let state = &self.state;
-        let groups = &state.quota.queue(queue).groups;
-        let elsewhere = groups.iter().any(|group| group.flavors.len() > 1);
-        let covered = groups.iter().filter(|group| group.flavors.contains(&flavor));
-        let mut resources: Vec<ResourceIdx> =
-            covered.flat_map(|group| group.covered.iter().copied()).collect();
-        resources.sort_by_key(|resource| !state.room.resources.name(*resource).contains('/'));
-        let all = (1_u32 << sets.len().min(SETS_APART_MAX)) - 1;
-        let smaller = if elsewhere { 1..all } else { all..all };
-        let amounts = |apart: u32| -> Vec<(FrIdx, i64)> {
-            let here = |at: usize| at >= SETS_APART_MAX || apart & (1 << at) != 0;
-            let sets = || sets.iter().enumerate().filter(|(at, _)| here(*at));
-            let asked = resources.iter().filter_map(|resource| {
-                let of_set = |(at, set): (usize, &SetDemand)| {
-                    let counted = state.room.counted(set.shape);
-                    let each = if *resource == USD { prices[at] } else { counted.get(*resource) };
-                    each.saturating_mul(set.count.into())
-                };
-                let total = sets().map(of_set).fold(0, i64::saturating_add);
-                let told = if *resource == USD && sets().nth(1).is_none() { money } else { 0 };
-                let total = total.max(told);
-                Some((state.quota.find_fr(flavor, *resource)?, total))
-            });
-            asked.collect()
-        };
-        // All have the same resources, those that are not asked included.
-        let mut found: Vec<_> = smaller.chain([all]).map(amounts).collect();
-        found.sort_by(|one, other| one.iter().map(|(_, n)| n).cmp(other.iter().map(|(_, n)| n)));
-        found.dedup();
-        found.iter_mut().for_each(|asked| asked.retain(|(_, amount)| *amount > 0));
-        found
-    }
-
-    /// What one member of each set costs at least with a flavor.
-    fn least_prices(&mut self, queue: QueueIdx, flavor: FlavorIdx, sets: &[SetDemand]) -> Vec<i64> {
-        let profile = self.profile(Some(queue));
-        let mut txn = Txn::begin(&mut self.state);
-        let least = |set: &SetDemand| {
-            let class = txn.class(set.shape, &[flavor], profile);
-            money::least(txn.state(), class).unwrap_or(0)
-        };
-        sets.iter().map(least).collect()
-    }
-
     /// The mildest preemption that its ClusterQueue could allow and that would start it.
     pub(super) fn more_preemption(&mut self, now: Time, index: WorkloadIdx) -> Option<Remedy> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return None };
@@ -546,12 +481,14 @@ impl Engine {
     }
 }
 
-/// What was told that members cost, if that was what was short.
-fn money_told(refusal: &FlavorRefusal) -> i64 {
-    match &refusal.why {
-        FlavorProblem::Short { resource, asked, .. } if &**resource == USD_PER_HOUR => *asked,
-        _ => 0,
-    }
+/// How quotas are raised first, and for what: for the least that members can cost, where others may
+/// be preempted who hold the cheapest nodes, and for what they cost now.
+fn in_turn<'a, T: PartialEq>(least: &'a T, now: &'a T) -> Vec<(Raise, &'a T)> {
+    let [ever, all] = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
+    let less = (least != now).then_some(least);
+    let first = less.map(|least| (ever, least)).into_iter();
+    let last = less.map(|least| (all, least));
+    first.chain([(ever, now), (all, now)]).chain(last).collect()
 }
 
 /// Devices are what people wait for: they are named before CPU and memory.
