@@ -36,7 +36,8 @@ use crate::engine::overdue::Deadlines;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
-use crate::model::input::{PodPhase, RequeueNote, StopKind};
+use crate::model::input::{PodPhase, RequeueNote, StopKind, Text};
+use crate::model::workload::QueueRef;
 use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
 
@@ -172,11 +173,38 @@ impl Engine {
         queue: Option<QueueIdx>,
         workload: WorkloadIdx,
     ) -> Option<Reason> {
-        self.state.policy.pods_ready.filter(|ready| ready.blocks_admission)?;
-        queue.filter(|_| !self.resumed_before.contains(&workload))?;
-        let others = self.coming_up.unready.iter().filter(|other| **other != workload);
-        let first = others.map(|other| &self.state.workloads[*other].full_name).min()?;
+        let first = self.keeps_out(queue, workload).min()?;
         Some(Reason::AwaitsOthers { workload: first.clone() })
+    }
+
+    /// Who all has to start before queued work is admitted, by name.
+    pub(super) fn names_of_unready(&self, workload: WorkloadIdx) -> Vec<Text> {
+        let queue = match self.state.workloads[workload].queue {
+            QueueRef::Queue(queue) => Some(queue),
+            _ => None,
+        };
+        let mut names: Vec<Text> = self.keeps_out(queue, workload).cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Work that was admitted and keeps other work out until it has started. In a try that takes
+    /// some of it away that has places, the rest.
+    fn keeps_out(
+        &self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+    ) -> impl Iterator<Item = &Text> {
+        let blocks = self.state.policy.pods_ready.is_some_and(|ready| ready.blocks_admission);
+        let kept = blocks && queue.is_some() && !self.resumed_before.contains(&workload);
+        let others = kept.then(|| self.coming_up.unready.iter()).into_iter().flatten();
+        let stays = move |other: &&WorkloadIdx| {
+            let state = self.state.workloads[**other].state;
+            let settled = matches!(state, State::Running | State::Binding);
+            let there = !settled || self.state.placed(**other).next().is_some();
+            there && **other != workload
+        };
+        others.filter(stays).map(move |other| &self.state.workloads[*other].full_name)
     }
 
     /// Whether work that did not come up again is to be held, rather than to queue again.

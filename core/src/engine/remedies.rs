@@ -5,9 +5,10 @@
 //! it, and the change is kept only if it then starts. So a remedy says what the engine would do.
 //! Heads of other queues have their turns (`rivals`): who of them would take what it needs is told
 //! with the change, and such changes come last. Nor does a start count that would delay one that is
-//! reserved for another: it is held. Work that waits for anything but room or quota gets none: no
-//! change of these kinds would help it. Costs a bounded number of nominations, and where starts are
-//! reserved a few plays of their timetable for each; on request only.
+//! reserved for another: it is held. Where nothing is admitted until other work has started, it is
+//! told of a start that it comes once that has. Work that waits for anything but room or quota gets
+//! none: no change of these kinds would help it. Costs a bounded number of nominations, and where
+//! starts are reserved a few plays of their timetable for each; on request only.
 
 use std::collections::BTreeSet;
 
@@ -52,6 +53,8 @@ struct Start {
     per_hour: Option<MicroUsd>,
     /// Who has to leave first.
     victims: Vec<Preemption>,
+    /// Admitted work that has to start before it.
+    after: Vec<Text>,
     /// Who of another queue takes what it needs, if it has its turn as well.
     unless: Option<Text>,
     /// Flavors that its members get, by shape.
@@ -69,6 +72,7 @@ impl Start {
             per_hour: self.per_hour,
             preempts: self.victim_names(),
             loses: lost.reduce(|sum, lost| Some(sum?.plus(lost?))).flatten(),
+            after: self.after.clone(),
             unless: self.unless.clone(),
         }
     }
@@ -164,6 +168,7 @@ impl Engine {
                     | Reason::Nodes(_)
                     | Reason::Topology(_)
                     | Reason::Together { .. }
+                    | Reason::AwaitsOthers { .. }
             )
         );
         if !refused || !self.waiting.contains(index) {
@@ -240,6 +245,7 @@ impl Engine {
         (then, passes): (Time, Passes),
         held: Vec<Held>,
     ) -> Option<Start> {
+        let after = self.names_of_unready(index);
         let mut entry = self.nominate_afresh(index);
         let found = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
             Verdict::Fit => Vec::new(),
@@ -269,7 +275,7 @@ impl Engine {
         for (set, chosen) in entry.sets.iter().zip(&entry.choice.sets) {
             flavors.extend(chosen.iter().map(|(_, flavor)| (set.shape, *flavor)));
         }
-        Some(Start { members, asked, per_hour, victims, unless: None, flavors })
+        Some(Start { members, asked, per_hour, victims, after, unless: None, flavors })
     }
 
     /// A start at that time, without anybody being stopped for it, if no head of another queue goes
@@ -289,10 +295,11 @@ impl Engine {
 type Order = (bool, u8, Time, (bool, MicroUsd), (bool, MicroUsd), u8, String);
 
 /// What does whoever else waits before what does not; at once, then after preemption, then at a
-/// known time, then some time; then by what is lost and paid, what is not known last; then by kind
-/// and words.
+/// known time, then some time, be it once others have started; then by what is lost and paid, what
+/// is not known last; then by kind and words.
 fn order(remedy: &Remedy) -> Order {
     let (rank, at) = match (&remedy.change, remedy.preempts.is_empty()) {
+        _ if !remedy.after.is_empty() => (3, Time::MIN),
         (Change::WaitFor { at: Some(at), .. } | Change::WaitUntil { at, .. }, _) => (2, *at),
         (Change::WaitFor { at: None, .. }, _) => (3, Time::MIN),
         (_, true) => (0, Time::MIN),
@@ -343,8 +350,8 @@ mod tests {
     fn stops(lost: &[Option<i64>]) -> Remedy {
         let victims = lost.iter().map(|lost| victim(*lost)).collect();
         let per_hour = Some(MicroUsd(1));
-        let (unless, flavors) = (None, BTreeSet::new());
-        let start = Start { members: 1, asked: 1, per_hour, victims, unless, flavors };
+        let (after, unless, flavors) = (Vec::new(), None, BTreeSet::new());
+        let start = Start { members: 1, asked: 1, per_hour, victims, after, unless, flavors };
         start.by(Change::FewerPods { pods: 1 })
     }
 

@@ -321,6 +321,7 @@ impl Engine {
             view.reason = Some(reason);
         }
         let mut in_the_way = self.obstacles(index, &view);
+        in_the_way.extend(self.awaits_others(index, &view));
         in_the_way.iter_mut().for_each(|obstacle| self.bind_to_limit(now, obstacle));
         let waiting = self.shown(index, view.reason.as_ref());
         let placed = self.state.placed(index).next().filter(|_| waiting.is_none());
@@ -356,6 +357,16 @@ impl Engine {
         let shape = sets.iter().find(|set| set.name == *named).map(|set| set.shape);
         let of_set = |pod: &PodIdx| Some(self.state.pods[*pod].shape) == shape;
         unplaced().find(|pod| waits(pod) && of_set(pod)).or_else(first)
+    }
+
+    /// That nothing is admitted until other work has started, where more is in a workload's way.
+    fn awaits_others(&self, index: WorkloadIdx, view: &WorkloadView) -> Option<Obstacle> {
+        let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return None };
+        let told = view.reason.as_ref().map(obstacles::told);
+        if !self.waiting.contains(index) || matches!(told?, Reason::AwaitsOthers { .. }) {
+            return None;
+        }
+        self.kept_out(Some(queue), index).map(obstacles::obstacle)
     }
 
     /// All that is in a workload's way: for a queued one everything that its flavors lack.

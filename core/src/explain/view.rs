@@ -140,8 +140,7 @@ pub struct Uncharged {
     pub flavors: Vec<Text>,
 }
 
-/// How much the engine keeps, by table. What is forgotten, and when, is said in the engine's
-/// module on sweeping.
+/// How much the engine keeps, by table; when what is forgotten says its module on sweeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Pods, ours and others', places kept for pods of suspended owners included.
@@ -490,8 +489,9 @@ pub struct Remedy {
     pub preempts: Vec<Text>,
     /// Lost work of victims, where it has some and what all of it cost is known.
     pub loses: Option<MicroUsd>,
-    /// Who waits in another queue, `namespace/name`, and has its turn first: then it takes what the
-    /// change makes room for. `None`: it starts whoever else waits there.
+    /// Admitted work, `namespace/name`, that has to start before anything else is admitted.
+    pub after: Vec<Text>,
+    /// Who goes first, `namespace/name`, and takes what the change makes room for; `None`: nobody.
     pub unless: Option<Text>,
 }
 

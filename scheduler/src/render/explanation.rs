@@ -249,6 +249,7 @@ fn when(remedy: &Remedy, now: Time) -> String {
         Change::WaitFor { at: Some(at), .. } => clock_time(*at, now),
         Change::WaitFor { at: None, .. } => "-".to_owned(),
         Change::WaitUntil { at, .. } => clock_time(*at, now),
+        _ if !remedy.after.is_empty() => "then".to_owned(),
         _ if remedy.preempts.is_empty() => "now".to_owned(),
         _ => "once gone".to_owned(),
     }

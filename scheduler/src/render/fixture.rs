@@ -329,6 +329,7 @@ pub fn explanation() -> WorkloadExplanation {
                 per_hour: None,
                 preempts: vec![],
                 loses: None,
+                after: vec![],
                 unless: None,
             },
             Remedy {
@@ -337,6 +338,7 @@ pub fn explanation() -> WorkloadExplanation {
                 per_hour: Some(MicroUsd(36_750_000)),
                 preempts: vec![],
                 loses: None,
+                after: vec![],
                 unless: None,
             },
             Remedy {
@@ -348,6 +350,7 @@ pub fn explanation() -> WorkloadExplanation {
                 per_hour: Some(MicroUsd(131_080_000)),
                 preempts: vec![],
                 loses: None,
+                after: vec![],
                 unless: None,
             },
             Remedy {
@@ -361,6 +364,7 @@ pub fn explanation() -> WorkloadExplanation {
                 per_hour: Some(MicroUsd(50_000_000)),
                 preempts: vec!["vision/sweep-7".into()],
                 loses: Some(MicroUsd(2_400_000)),
+                after: vec![],
                 unless: None,
             },
         ],

@@ -329,6 +329,7 @@ fn remedy_object(remedy: &Remedy) -> Value {
         "usdPerHour": remedy.per_hour.map(dollars),
         "preempts": remedy.preempts.iter().map(|name| &**name).collect::<Vec<_>>(),
         "losesUsd": remedy.loses.map(dollars),
+        "after": remedy.after.iter().map(|name| &**name).collect::<Vec<_>>(),
         "unless": remedy.unless.as_deref(),
         "raise": raise_object(&remedy.change),
     })

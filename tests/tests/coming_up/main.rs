@@ -25,6 +25,7 @@ mod behind;
 mod followed;
 mod found;
 mod leaving;
+mod remedies;
 mod runtime;
 
 const NOW: Time = Time(1_000_000);

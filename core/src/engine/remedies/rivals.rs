@@ -44,6 +44,8 @@ impl Engine {
         }
         // What has no queue comes after all that have one.
         let leads = self.leads(&own);
+        // Once it is let in that waits for others to start, so are those.
+        let waits = self.kept_out(own.queue, index).is_some();
         entries.extend(own.queue.is_some().then_some(own));
         let mut keeps = true;
         let mut aside = Some(Txn::begin(&mut self.state).set_aside());
@@ -55,6 +57,9 @@ impl Engine {
                 return if leads { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             }
             if !keeps && entry.verdict == Verdict::Blocked {
+                return ControlFlow::Continue(());
+            }
+            if !waits && engine.waits_for_others(&entry) {
                 return ControlFlow::Continue(());
             }
             let before = aside.take().expect("it is put back after every turn");
@@ -125,6 +130,12 @@ impl Engine {
         heads.into_iter().map(|(_, head)| self.nominate_afresh(head)).collect()
     }
 
+    /// Whether a head would start, and is not admitted until other work has started.
+    fn waits_for_others(&self, entry: &Entry) -> bool {
+        let starts = matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
+        starts && self.kept_out(entry.queue, entry.workload).is_some()
+    }
+
     /// What a head does at its turn, in a transaction that is set aside; whether it takes anything,
     /// or keeps it back. Who is stopped for it counts as gone. What heads of other queues than
     /// strict ones keep back they keep for one round only, and whoever waits has its turn after it.
@@ -138,9 +149,6 @@ impl Engine {
             }
             Verdict::Blocked | Verdict::NoFit => return (aside, false),
         };
-        if self.kept_out(entry.queue, entry.workload).is_some() {
-            return (aside, false);
-        }
         let Some(kept) = self.would_pass(&mut entry, &victims, now) else {
             return (aside, false);
         };

@@ -81,6 +81,7 @@ impl Engine {
             per_hour: None,
             preempts: Vec::new(),
             loses: None,
+            after: self.names_of_unready(index),
             unless: None,
         })
     }

@@ -236,6 +236,11 @@ impl fmt::Display for Remedy {
         if !told && !self.preempts.is_empty() {
             write!(out, " and preempt {}", first_of(&self.preempts))?;
         }
+        match self.after.len() {
+            0 => {}
+            1 => write!(out, ", once {} has started", self.after[0])?,
+            _ => write!(out, ", once {} have started", first_of(&self.after))?,
+        }
         match &self.unless {
             Some(other) => write!(out, ", unless {other} goes first"),
             None => Ok(()),
@@ -297,6 +302,29 @@ mod tests {
         assert_eq!(words(1), format!("allow on-demand {list}"));
         assert_eq!(words(2), format!("allow spot and on-demand {list}"));
         assert_eq!(words(0), format!("allow reserved, spot and on-demand {list}"));
+    }
+
+    #[test]
+    fn who_has_to_start_before_is_told_with_what_to_do() {
+        let words = |after: &[&str], unless: Option<&str>| {
+            let remedy = Remedy {
+                change: Change::FewerPods { pods: 1 },
+                first: None,
+                per_hour: None,
+                preempts: Vec::new(),
+                loses: None,
+                after: after.iter().map(|name| (*name).into()).collect(),
+                unless: unless.map(Into::into),
+            };
+            let told = remedy.to_string();
+            let change = remedy.change.to_string();
+            told.strip_prefix(&change).expect("the change comes first").to_owned()
+        };
+        assert_eq!(words(&[], None), "");
+        assert_eq!(words(&["a/x"], None), ", once a/x has started");
+        assert_eq!(words(&["a/x", "a/y"], None), ", once a/x and a/y have started");
+        let many = words(&["a/u", "a/v", "a/x", "a/y"], Some("b/z"));
+        assert_eq!(many, ", once a/u, a/v and 2 others have started, unless b/z goes first");
     }
 
     #[test]
