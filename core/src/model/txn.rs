@@ -78,6 +78,14 @@ pub struct Checkpoint(usize);
 #[must_use = "its changes stay until it is taken up again"]
 pub struct SetAside(Vec<Undo>);
 
+impl SetAside {
+    /// The same with one that was set aside on top of it, which is taken back first.
+    pub fn and(mut self, later: SetAside) -> SetAside {
+        self.0.extend(later.0);
+        self
+    }
+}
+
 /// Members asked for, in whatever order they were given.
 fn in_order(asks: &[(ClassIdx, u32)]) -> Vec<(ClassIdx, u32)> {
     let mut asks: Vec<_> = asks.iter().copied().filter(|(_, count)| *count > 0).collect();

@@ -24,6 +24,7 @@ mod budgets;
 mod flavors;
 mod held;
 mod kept_out;
+mod lacking;
 mod learned;
 mod leaving;
 mod queues_at_random;

@@ -5,7 +5,8 @@
 //! workload start with what they find, or keep back what heads of strict queues do, in a
 //! transaction that is rolled back, and the workload is tried beside them. Who comes after it takes
 //! nothing from it. Whose start is reserved may start sooner because of the change: it has its turn
-//! as the others do, and only where it does not start then is its reserved start left alone.
+//! as the others do, and only where it does not start then is its reserved start left alone. Before
+//! all heads gangs that run take what they lack (`cycle/lacking.rs`).
 //!
 //! Played is the round in which the workload has its turn, with the first of every queue. Who goes
 //! before it in its own queue is told as such, and is not played; but it takes the turn of that
@@ -21,6 +22,7 @@ use crate::engine::Engine;
 use crate::engine::remedies::Start;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::txn::{SetAside, Txn};
+use crate::model::workload::QueueRef;
 use crate::time::Time;
 
 /// Heads of other queues that are played: those of its own tree first, by priority and age.
@@ -28,19 +30,61 @@ const RIVALS_MAX: usize = 16;
 
 impl Engine {
     /// How a workload would start at that time, perhaps only without anybody being stopped for it,
-    /// where heads of other queues have their turns. Else who of them takes what it needs; nobody:
-    /// it would not start by itself either.
+    /// where others that wait have their turns. Else who of them takes what it needs; nobody: it
+    /// would not start by itself either.
     pub(super) fn start_among(
         &mut self,
         now: Time,
         index: WorkloadIdx,
         how: (Time, bool),
     ) -> Result<Start, Option<WorkloadIdx>> {
-        let Some(mut found) = self.start_beside_held(now, index, how) else { return Err(None) };
+        let Some(found) = self.start_beside_held(now, index, how) else { return Err(None) };
+        let aside = Txn::begin(&mut self.state).set_aside();
+        let (aside, found) = match self.beside_gangs(now, index, how, (aside, found)) {
+            (aside, Ok(found)) => self.beside_heads(now, index, how, (aside, found)),
+            taken => taken,
+        };
+        drop(Txn::take_up(&mut self.state, aside));
+        found.map_err(Some)
+    }
+
+    /// How it would start beside gangs that run and take what they lack before any head has its
+    /// turn, in a transaction that was set aside; else which of them takes what it needs.
+    fn beside_gangs(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        how: (Time, bool),
+        (mut aside, mut found): (SetAside, Start),
+    ) -> (SetAside, Result<Start, WorkloadIdx>) {
+        let queue = match self.state.workloads[index].queue {
+            QueueRef::Queue(queue) => Some(queue),
+            _ => None,
+        };
+        let lacking = self.lacking(std::iter::once((queue, index)));
+        for gang in lacking.first_at(how.0) {
+            let Some(joined) = self.put_lacking(gang) else { continue };
+            aside = aside.and(joined);
+            match self.start_beside_held(now, index, how) {
+                Some(start) => found = start,
+                None => return (aside, Err(gang)),
+            }
+        }
+        (aside, Ok(found))
+    }
+
+    /// The same beside heads of other queues at their turns.
+    fn beside_heads(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        how: (Time, bool),
+        (aside, mut found): (SetAside, Start),
+    ) -> (SetAside, Result<Start, WorkloadIdx>) {
         let own = self.nominate_afresh(index);
         let mut entries = self.heads_beside(&own);
         if entries.is_empty() {
-            return Ok(found);
+            return (aside, Ok(found));
         }
         // What has no queue comes after all that have one.
         let leads = self.leads(&own);
@@ -48,7 +92,7 @@ impl Engine {
         let waits = self.kept_out(own.queue, index).is_some();
         entries.extend(own.queue.is_some().then_some(own));
         let mut keeps = true;
-        let mut aside = Some(Txn::begin(&mut self.state).set_aside());
+        let mut aside = Some(aside);
         let mut taken = None;
         self.in_turns(entries, |engine, entry| {
             let rival = entry.workload;
@@ -81,11 +125,7 @@ impl Engine {
         });
         self.state.let_go();
         let aside = aside.expect("it is put back after every turn");
-        drop(Txn::take_up(&mut self.state, aside));
-        match taken {
-            Some(rival) => Err(Some(rival)),
-            None => Ok(found),
-        }
+        (aside, taken.map_or(Ok(found), Err))
     }
 
     /// How it would start beside what is kept back now.

@@ -3,8 +3,9 @@
 //! A queue is played in order from now on: what runs ends when it says, reserved starts come when
 //! they are due, and whoever is next starts as soon as it fits and delays none of them that it
 //! would be held for, nobody of its queue before those who stand before it. Work that fits at no
-//! time that was tried is passed over, unless the queue is strict. What waits in other queues
-//! without a reservation is taken to go on waiting.
+//! time that was tried is passed over, unless the queue is strict. Gangs that run take what they
+//! lack before all of these (`cycle/lacking.rs`). What waits in other queues without a reservation
+//! is taken to go on waiting.
 //!
 //! Where a queue is not strict, who fits passes those before it that do not, and starts sooner than
 //! that: a forecast after others says so. That is not played: whoever starts sooner delays those
@@ -20,8 +21,9 @@
 //! of the reserved starts after it: where those show no time there is no forecast. Nothing if
 //! nobody says how long it runs, and no budget is spent. Nothing is kept.
 
+use crate::cycle::Lacking;
 use crate::engine::Engine;
-use crate::engine::reservations::timetable::{Slot, Started};
+use crate::engine::reservations::timetable::{self, Slot, Started};
 use crate::engine::reservations::{Asks, Starter};
 use crate::engine::spending::Ahead;
 use crate::explain::view::{Assumptions, Forecast};
@@ -66,12 +68,13 @@ struct Cursor {
     time: Time,
     /// Whose reserved start did not come.
     late: Vec<WorkloadIdx>,
+    /// Gangs that take what they lack before.
+    lacking: Lacking,
 }
 
 impl Cursor {
     fn will_end(&mut self, end: Time, workload: WorkloadIdx) {
-        let place = self.at + self.ends[self.at..].partition_point(|(other, _)| *other <= end);
-        self.ends.insert(place, (end, workload));
+        timetable::will_end(&mut self.ends, self.at, (end, workload));
     }
 }
 
@@ -163,7 +166,10 @@ impl Engine {
         let slots = self.slots_near_any(line);
         let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
         let ends = self.ends_for(concerned).0;
-        let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now, late: Vec::new() };
+        let heads = slots.iter().map(|slot| (slot.queue, slot.workload));
+        let lacking = self.lacking(heads.chain(line.iter().map(|workload| (queue, *workload))));
+        let late = Vec::new();
+        let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now, late, lacking };
         let mut spending = self.spending_ahead(queue);
         let mut aside = Txn::begin(&mut self.state).set_aside();
         let (mut found, mut ahead) = (Vec::with_capacity(line.len()), 0);
@@ -213,11 +219,13 @@ impl Engine {
         }
         let of_slot = |slot: &Slot| Some(slot.start.plus(self.run_time(slot.workload)?));
         let slots = cursor.slots[cursor.next..].iter().filter_map(of_slot);
+        let whole = self.ends_once_whole(&cursor.ends[cursor.at..]);
         let ends = cursor.ends[cursor.at..].iter().map(|(end, _)| *end);
         // From then on the budget is another.
         let period = budget.and_then(Ahead::begins_anew).filter(|end| *end > cursor.time);
         let now = [cursor.time];
-        let mut times: Vec<Time> = ends.chain(slots).chain(now).chain(period).collect();
+        let mut times: Vec<Time> =
+            ends.chain(slots).chain(whole).chain(now).chain(period).collect();
         times.sort_unstable();
         times.dedup();
         times.retain(|time| !budget.is_some_and(|budget| budget.is_over_at(*time)));
@@ -342,6 +350,12 @@ impl Engine {
                     txn.end_workload(ended);
                     aside = txn.set_aside();
                     cursor.at += 1;
+                    let next = cursor.ends.get(cursor.at);
+                    if !cursor.lacking.is_empty() && next.is_none_or(|(next, _)| *next > end) {
+                        let whole;
+                        (aside, whole) = self.complete_first(aside, &mut cursor.lacking, end);
+                        timetable::will_end_whole(&mut cursor.ends, cursor.at, whole);
+                    }
                 }
                 (_, Some(slot)) => {
                     let (before, started): (Checkpoint, Option<Started>);

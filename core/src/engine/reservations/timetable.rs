@@ -4,16 +4,17 @@
 //! the state as it is (what runs ends when it says, each starts at its time where it then finds
 //! quota and nodes, and ends when it says), inside a transaction that is rolled back. Who waits for
 //! its victims counts as if they had left and it ran in the places that it claims. Nobody finds at
-//! its time what heads of strict queues keep back that are settled before it (`kept_out`). So
-//! whether all come in time is found out with every rule of quota and placement, and nothing is
-//! estimated but the ends.
+//! its time what heads of strict queues keep back that are settled before it (`kept_out`), nor what
+//! gangs that run lack, and take before any head has its turn (`cycle/lacking.rs`). So whether all
+//! come in time is found out with every rule of quota and placement, and nothing is estimated but
+//! the ends.
 //!
 //! Cost: one nomination and one placement for each start, and taking away what ends before the
 //! last of them.
 
 use std::sync::Arc;
 
-use crate::cycle::{Verdict, place_in};
+use crate::cycle::{Lacking, Verdict, place_in};
 use crate::engine::Engine;
 use crate::engine::reservations::ranks::{Asks, Starter};
 use crate::model::claim::Places;
@@ -79,19 +80,15 @@ impl Engine {
         // What others keep back in this round is nothing that lasts.
         let held = self.state.let_go();
         let mut aside = Txn::begin(&mut self.state).set_aside();
+        let mut lacking = self.lacking(slots.iter().map(|slot| (slot.queue, slot.workload)));
         let mut ends = ends.to_vec();
         let (mut at, mut found, mut late) = (0, Vec::with_capacity(slots.len()), None);
         for (slot, number) in slots.iter().zip(0..) {
-            let mut txn = Txn::take_up(&mut self.state, aside);
-            while let Some((_, ended)) = ends.get(at).filter(|(end, _)| *end <= slot.start) {
-                txn.end_workload(*ended);
-                at += 1;
-            }
-            let before = txn.set_aside();
+            aside = self.end_until(aside, (&mut ends, &mut at), &mut lacking, slot.start);
             let kept = kept.get(number).into_iter().flatten();
             kept.for_each(|kept| self.state.hold_anew(*kept));
             let started;
-            (aside, started) = self.start_in(before, slot.queue, slot.workload);
+            (aside, started) = self.start_in(aside, slot.queue, slot.workload);
             self.state.let_go();
             let Some(started) = started.filter(|it| it.borrowing <= slot.borrowing) else {
                 late = Some(number);
@@ -99,14 +96,38 @@ impl Engine {
             };
             found.push(started);
             if let Some(runs) = self.run_time(slot.workload) {
-                let end = slot.start.plus(runs);
-                let place = at + ends[at..].partition_point(|(other, _)| *other <= end);
-                ends.insert(place, (end, slot.workload));
+                will_end(&mut ends, at, (slot.start.plus(runs), slot.workload));
             }
         }
         drop(Txn::take_up(&mut self.state, aside));
         self.state.hold_again(held);
         late.map_or(Ok(found), Err)
+    }
+
+    /// Plays what ends until a time, in a transaction that is set aside; gangs take what they lack
+    /// as soon as something has ended.
+    fn end_until(
+        &mut self,
+        mut aside: SetAside,
+        (ends, at): (&mut Vec<(Time, WorkloadIdx)>, &mut usize),
+        lacking: &mut Lacking,
+        time: Time,
+    ) -> SetAside {
+        while let Some((first, _)) = ends.get(*at).copied().filter(|(end, _)| *end <= time) {
+            let until = if lacking.is_empty() { time } else { first };
+            let mut txn = Txn::take_up(&mut self.state, aside);
+            while let Some((_, ended)) = ends.get(*at).filter(|(end, _)| *end <= until) {
+                txn.end_workload(*ended);
+                *at += 1;
+            }
+            aside = txn.set_aside();
+            if !lacking.is_empty() {
+                let whole;
+                (aside, whole) = self.complete_first(aside, lacking, first);
+                will_end_whole(ends, *at, whole);
+            }
+        }
+        aside
     }
 
     /// Starts a workload in a transaction that is set aside; `None`: it does not fit freely, and
@@ -217,13 +238,39 @@ impl Engine {
         queue: Option<QueueIdx>,
     ) -> Vec<Time> {
         let of_slot = |slot: &Slot| Some(slot.start.plus(self.run_time(slot.workload)?));
+        let whole = self.ends_once_whole(ends);
         let ends = ends.iter().map(|(end, _)| *end);
-        let mut times: Vec<Time> = ends.chain(slots.iter().filter_map(of_slot)).collect();
+        let slots = slots.iter().filter_map(of_slot);
+        let mut times: Vec<Time> = ends.chain(slots).chain(whole).collect();
         times.sort_unstable();
         times.dedup();
         if let Some(ahead) = self.spending_ahead(queue) {
             times.retain(|time| !ahead.is_over_at(*time));
         }
         times
+    }
+}
+
+/// One more end among those of which the first so many have passed.
+pub(super) fn will_end(
+    ends: &mut Vec<(Time, WorkloadIdx)>,
+    passed: usize,
+    (end, workload): (Time, WorkloadIdx),
+) {
+    let place = passed + ends[passed..].partition_point(|(other, _)| *other <= end);
+    ends.insert(place, (end, workload));
+}
+
+/// The same of gangs that have what they lacked: they end with those who join.
+pub(super) fn will_end_whole(
+    ends: &mut Vec<(Time, WorkloadIdx)>,
+    passed: usize,
+    whole: Vec<(Time, WorkloadIdx)>,
+) {
+    for (end, gang) in whole {
+        if let Some(known) = ends[passed..].iter().position(|(_, other)| *other == gang) {
+            ends.remove(passed + known);
+        }
+        will_end(ends, passed, (end, gang));
     }
 }
