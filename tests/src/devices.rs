@@ -73,6 +73,7 @@ pub fn member(name: &str, of: u32, needs: PodClaim, claim: &str) -> PodFacts {
         min_member: Some(of),
         total: None,
         held: None,
+        to_come: None,
         roles: None,
         by_itself: false,
         singly: false,

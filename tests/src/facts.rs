@@ -179,6 +179,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
             singly: false,
             unknown_owner: None,
             held: None,
+            to_come: None,
         },
         of_job: None,
         wishes: wishes.clone(),
@@ -207,6 +208,7 @@ pub fn gang(
         singly: false,
         unknown_owner: None,
         held: None,
+        to_come: None,
     };
     let member = |at| {
         let mut member = pod(&format!("{name}-{at}"), shape, wishes);
@@ -274,6 +276,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 singly: false,
                 unknown_owner: None,
                 held: None,
+                to_come: None,
             };
             made.push(member);
         }

@@ -164,6 +164,7 @@ pub fn gangs(
             singly: false,
             unknown_owner: None,
             held: None,
+            to_come: None,
         };
         for member in 0..pods {
             facts.push(PodFacts {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape,
+    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, ToCome,
 };
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
@@ -194,6 +194,93 @@ fn an_owner_of_whom_another_scheduler_has_a_part_is_held() {
     // Nobody else has a part of it any more.
     let owner = mpi("m", 2);
     assert!(resumed(&fed(&mut engine, after(1), &owner, &[]), &owner).is_some());
+}
+
+/// Pods of a group: so many workers, and the launcher that comes once they run, the last of them.
+/// No owner is the gang: its members know that.
+fn grouped(name: &str, workers: u32) -> Vec<PodFacts> {
+    let of = |set: &str, sets: Vec<OwnerPodSet>| {
+        Some(Arc::new(ToCome { maker: text(format!("mpi-{name}")), own: Some(text(set)), sets }))
+    };
+    let (wishes, sets) = (in_queue(Some("main")), vec![set("launcher", 1, Some(0))]);
+    let mut pods = gang(name, workers, Some(workers), &set("worker", 1, None).shape, &wishes);
+    pods.iter_mut().for_each(|pod| pod.gang.to_come = of("worker", sets.clone()));
+    let last = format!("{name}-launcher");
+    let mut launcher = PodFacts { uid: text(&last), name: text(&last), ..pods[0].clone() };
+    launcher.shape = sets[0].shape.clone();
+    (launcher.gang.to_come, launcher.gang.by_itself) = (of("launcher", Vec::new()), true);
+    pods.push(launcher);
+    pods
+}
+
+/// Feeds pods, and carries out all that comes of it.
+fn seen(engine: &mut Engine, now: Time, pods: &[PodFacts]) -> StepOutput {
+    let output = engine.step(now, pods.iter().cloned().map(Input::Pod).collect());
+    settle(engine, now, &output);
+    output
+}
+
+#[test]
+fn who_comes_late_to_a_group_counts_when_the_others_start() {
+    // (GPUs of the node, quota, whether the workers start)
+    for (gpus, quota, starts) in [(4, 8, false), (8, 4, false), (5, 5, true)] {
+        let mut engine = engine(gpus, quota);
+        let pods = grouped("m", 4);
+        let output = seen(&mut engine, NOW, &pods[..4]);
+        assert_eq!(binds(&output).len(), if starts { 4 } else { 0 }, "{gpus} and {quota}");
+        assert_eq!(view(&engine, "m").min_member, 5, "{gpus} and {quota}");
+    }
+}
+
+#[test]
+fn of_two_groups_whose_last_pods_come_late_one_runs_to_its_end() {
+    let mut engine = engine(8, 16);
+    let groups = ["a", "b"].map(|name| grouped(name, 4));
+    let first: Vec<PodFacts> = groups.iter().flat_map(|pods| &pods[..4]).cloned().collect();
+    assert_eq!(binds(&seen(&mut engine, NOW, &first)).len(), 4);
+    let runs = groups[0][..4].iter().map(|pod| bound(pod, "n"));
+    engine.step(after(1), runs.collect());
+    assert_eq!(view(&engine, "a").state, State::Running);
+    let both = [groups[0][4].clone(), groups[1][4].clone()];
+    let came = seen(&mut engine, after(72_000), &both);
+    assert_eq!(binds(&came), [("a-launcher".to_owned(), "n".to_owned())]);
+    // It ends, and nobody is waited for any more.
+    let ended = PodFacts { phase: PodPhase::Succeeded, node: Some(text("n")), ..both[0].clone() };
+    seen(&mut engine, after(72_001), &[ended]);
+    let view = view(&engine, "a");
+    assert_eq!((view.state, view.min_member), (State::Running, 4));
+}
+
+#[test]
+fn a_new_engine_keeps_a_place_in_a_group_before_it_starts_others() {
+    let mut engine = Engine::new();
+    let pods = grouped("m", 4);
+    let ground = one_queue(8).into_iter().chain([gpu_node("n", 5)]);
+    let runs = pods[..4].iter().map(|pod| bound(pod, "n"));
+    let first = engine.step(NOW, ground.chain(runs).chain([rival("r")]).collect());
+    assert_eq!(binds(&first), [], "the last place is the launcher's");
+    engine.recount();
+    let came = seen(&mut engine, after(60), &pods[4..]);
+    assert_eq!(binds(&came), [("m-launcher".to_owned(), "n".to_owned())]);
+    // Who failed has its place until it is made again.
+    let failed = PodFacts { phase: PodPhase::Failed, node: Some(text("n")), ..pods[4].clone() };
+    assert_eq!(binds(&seen(&mut engine, after(61), &[failed])), []);
+    let again = PodFacts { uid: text("again"), name: text("again"), ..pods[4].clone() };
+    let output = seen(&mut engine, after(62), &[again]);
+    assert_eq!(binds(&output), [("again".to_owned(), "n".to_owned())]);
+}
+
+#[test]
+fn places_go_with_those_who_know_that_they_are_needed() {
+    let mut engine = engine(5, 8);
+    let pods = grouped("m", 4);
+    seen(&mut engine, NOW, &pods[..4]);
+    engine.step(after(1), pods[..4].iter().map(|pod| bound(pod, "n")).collect());
+    assert_eq!(binds(&engine.step(after(2), vec![rival("r")])), []);
+    let gone = pods[..4].iter().map(|pod| Input::PodGone(pod.uid.clone()));
+    let output = engine.step(after(3), gone.collect());
+    assert_eq!(binds(&output), [("r".to_owned(), "n".to_owned())]);
+    settle(&mut engine, after(3), &output);
 }
 
 /// Of a group whose minimum is two one ended well, and two wait where one has room.

@@ -46,6 +46,7 @@ impl GangRef {
             singly: false,
             unknown_owner: None,
             held: None,
+            to_come: None,
         }
     }
 
@@ -54,6 +55,7 @@ impl GangRef {
         GangRef {
             unknown_owner: self.unknown_owner.clone(),
             held: self.held.clone(),
+            to_come: None,
             ..GangRef::of_one(uid, name)
         }
     }

@@ -267,7 +267,7 @@ impl ClusterState {
                 self.keep_places(workload, &owner, missing, &mut kept);
             }
             Some(owner) => self.keep_late(workload, &owner, &real, &mut kept, changes),
-            None => self.drop_all_but(0, &mut kept, changes),
+            None => self.keep_to_come(workload, &real, &mut kept, changes),
         }
         self.note_that_pods_came(workload, &real);
         if kept.is_empty() {
@@ -356,9 +356,11 @@ impl ClusterState {
         for (at, held) in kept.iter().enumerate() {
             let held = &self.pods[*held];
             let of = held.role();
-            let fits = held.place.is_some()
-                && held.holds == pod.holds
-                && (of.is_none() || role.is_none() || of == role);
+            let alike = match (pod.part(), held.part()) {
+                (Some(own), Some(of)) => own == of,
+                _ => of.is_none() || role.is_none() || of == role,
+            };
+            let fits = held.place.is_some() && held.holds == pod.holds && alike;
             if !fits {
                 continue;
             }
@@ -461,6 +463,7 @@ impl ClusterState {
             singly: false,
             unknown_owner: None,
             held: owner.held.clone(),
+            to_come: None,
         })
     }
 
@@ -504,8 +507,10 @@ impl ClusterState {
         let total = gangs.filter_map(|gang| gang.total).max();
         // Those of others will never be members here: it is not they who are waited for.
         let total = total.filter(|_| !self.lacks_strangers(workload));
-        let least = |owner: &Arc<OwnerFacts>| Some(least_with(owner, total));
-        let stated = owner.as_ref().map_or(stated.max(total), least);
+        let stated = match &owner {
+            Some(owner) => Some(least_with(owner, total)),
+            None => stated.max(total).max(self.least_to_come(workload)),
+        };
         let source = first.map(|pod| pod.gang.source);
         let set_names = owner.as_ref().map(|owner| &owner.pod_sets);
         let several = sets.len() > 1;

@@ -122,7 +122,7 @@ impl ClusterState {
     }
 
     /// Whether a gang with these pods goes because we stop it.
-    fn is_being_stopped(&self, workload: WorkloadIdx, real: &[PodIdx]) -> bool {
+    pub(super) fn is_being_stopped(&self, workload: WorkloadIdx, real: &[PodIdx]) -> bool {
         let entry = &self.workloads[workload];
         let marked = || real.iter().any(|pod| self.pods[*pod].eviction.is_some());
         entry.state == State::Evicting

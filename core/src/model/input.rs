@@ -48,7 +48,7 @@ pub use queues::{
     LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
-pub use roles::{OwnerPodSet, Rank, Replica, Roles};
+pub use roles::{OwnerPodSet, Rank, Replica, Roles, ToCome};
 pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use stops::{StopKind, Stops};
@@ -483,6 +483,9 @@ pub struct GangRef {
     pub unknown_owner: Option<Text>,
     /// Why members that are not placed wait, whatever else there is.
     pub held: Option<Held>,
+    /// What this member knows of pods that are made once it has a node, where that is not for an
+    /// owner to say which is the gang itself.
+    pub to_come: Option<Arc<ToCome>>,
 }
 
 /// Why a gang is held by what its source says.

@@ -25,9 +25,26 @@ use std::sync::Arc;
 
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{GangRef, OwnerFacts, OwnerPodSet, PodPhase, Rank, Text};
+use crate::model::input::{GangRef, OwnerFacts, OwnerPodSet, PodPhase, Rank, Stays, Text, Wishes};
 use crate::model::pod::{Binding, Pod, Takeover};
 use crate::model::state::ClusterState;
+use crate::time::Time;
+
+/// What pods have of who makes them.
+pub(super) struct Maker {
+    /// Namespace.
+    pub namespace: Text,
+    /// When it was made, or the last of its pods that there is.
+    pub created: Time,
+    /// Priority of its pods.
+    pub priority: i32,
+    /// They never preempt.
+    pub never_preempts: bool,
+    /// Why nobody stops them for others, if nobody does.
+    pub stays: Option<Stays>,
+    /// What people asked.
+    pub wishes: Arc<Wishes>,
+}
 
 /// Members of an owner's gang that must run together where some, which were made once others had
 /// nodes, say how many all are: these, without those that ended.
@@ -108,7 +125,7 @@ impl ClusterState {
     /// Notes whether the places that are kept are for pods that come late: those of an owner that
     /// is being resumed are for all of its pods.
     pub(super) fn note_late(&mut self, workload: WorkloadIdx, kept: &[PodIdx]) {
-        let suspended = self.owner_of(workload).is_none_or(|owner| owner.suspended);
+        let suspended = self.owner_of(workload).is_some_and(|owner| owner.suspended);
         let entry = &mut self.workloads[workload];
         entry.late = !kept.is_empty() && !suspended && entry.kept_until.is_none();
     }
@@ -169,9 +186,28 @@ impl ClusterState {
         (shape, rank): (ShapeIdx, Rank),
         gang: Arc<GangRef>,
     ) -> PodIdx {
+        let maker = Maker {
+            namespace: owner.namespace.clone(),
+            created: owner.created,
+            priority: owner.priority,
+            never_preempts: owner.never_preempts,
+            stays: None,
+            wishes: owner.wishes.clone(),
+        };
+        self.place_made((workload, &maker), (uid, name), (shape, rank), gang)
+    }
+
+    /// The same, whoever makes it.
+    pub(super) fn place_made(
+        &mut self,
+        (workload, maker): (WorkloadIdx, &Maker),
+        (uid, name): (Text, Text),
+        (shape, rank): (ShapeIdx, Rank),
+        gang: Arc<GangRef>,
+    ) -> PodIdx {
         self.pods.insert(Pod {
             uid,
-            namespace: owner.namespace.clone(),
+            namespace: maker.namespace.clone(),
             name,
             shape,
             holds: self.room.shape(shape).request,
@@ -182,14 +218,14 @@ impl ClusterState {
             gated: false,
             later: false,
             rank,
-            created: owner.created,
+            created: maker.created,
             bound_at: None,
             counted: false,
-            priority: owner.priority,
-            never_preempts: owner.never_preempts,
-            stays: None,
+            priority: maker.priority,
+            never_preempts: maker.never_preempts,
+            stays: maker.stays,
             gang,
-            wishes: owner.wishes.clone(),
+            wishes: maker.wishes.clone(),
             note: None,
             eviction: None,
             apart: false,

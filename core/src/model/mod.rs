@@ -40,6 +40,7 @@ pub mod standing;
 pub mod state;
 mod surplus;
 pub mod sweep;
+mod to_come;
 pub mod txn;
 pub mod vacancy;
 pub mod volumes;

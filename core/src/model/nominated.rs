@@ -174,6 +174,7 @@ mod tests {
                 singly: false,
                 unknown_owner: None,
                 held: None,
+                to_come: None,
             },
             of_job: None,
             wishes: Arc::new(Wishes::default()),

@@ -235,9 +235,14 @@ impl ClusterState {
         lacking.or_else(|| self.lacking_replica(workload))
     }
 
-    /// The roles of a gang, if it has minimums for them.
+    /// The roles of a gang, if it has minimums for them. A place for who is still to come stands
+    /// behind all others, and knows also of the roles of such.
     pub(super) fn roles_of(&self, workload: WorkloadIdx) -> Option<Arc<Roles>> {
         let mut members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let kept = members.clone().next_back().filter(|pod| pod.kept());
+        if let Some(roles) = kept.and_then(|pod| pod.gang.roles.clone()) {
+            return Some(roles);
+        }
         members.find(|pod| pod.counts())?.gang.roles.clone()
     }
 

@@ -264,11 +264,8 @@ impl Facts<'_> {
             let apart = done.is_some() && parted && gang.is_elsewhere(role);
             let roles = gangs::ray::in_role(gang, least, (role.name.clone(), None));
             for Alike { name, labels, shape, before, count } in role.kinds() {
-                let shape = self.with_ranges(shape, (namespace, false), Some(&role.contents));
-                let shape = self.with_runtime(&shape, role.runtime.as_deref());
-                let shape = with_asked(&shape, &of_role, self.shared);
-                let shape = self.seen_by_others(&shape, (namespace, labels), ours);
-                let shape = self.with_template_claims(shape, &role.claims, namespace);
+                let kind = (role, shape, labels);
+                let shape = self.shape_of(kind, (&of_role, namespace, ours));
                 let shape = self.in_set(shape, named.then_some(&role.name), levels.clone());
                 let count = if made && !apart { count } else { 0 };
                 // Pods of the sets before end first.
@@ -329,6 +326,7 @@ impl Facts<'_> {
         let mut gang: GangRef = gangs::of(&member, &mut ignored);
         gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);
         gang.held = gang.held.or_else(|| self.unlike(pod, group?, of_group));
+        gang.to_come = self.to_come((pod, &member), &gang);
         let mut wishes = asked.wishes;
         let of_owner = || Gang::above(&above, self.directory)?.of.says.queue.clone();
         match (group, gang.source) {
@@ -478,6 +476,19 @@ impl Facts<'_> {
         self.with_runtime(&shape, pod.runtime.as_deref())
     }
 
+    /// The shape of pods of a role, or of one kind of those, with all that is added to it.
+    pub(super) fn shape_of(
+        &mut self,
+        (role, shape, labels): (&Role, &Arc<PodShape>, &Pairs),
+        (asked, namespace, ours): (&Asked, &Text, bool),
+    ) -> Arc<PodShape> {
+        let shape = self.with_ranges(shape, (namespace, false), Some(&role.contents));
+        let shape = self.with_runtime(&shape, role.runtime.as_deref());
+        let shape = with_asked(&shape, asked, self.shared);
+        let shape = self.seen_by_others(&shape, (namespace, labels), ours);
+        self.with_template_claims(shape, &role.claims, namespace)
+    }
+
     /// A shape with what LimitRanges of its namespace fill in; unless it is bound already, also
     /// with what they do not allow.
     fn with_ranges(
@@ -555,16 +566,6 @@ impl Facts<'_> {
     /// Whether a workload queues: it names a queue, or its namespace has a default one.
     fn in_queue(&self, wishes: &Wishes, namespace: &Text) -> bool {
         wishes.queue.is_some() || self.directory.default_queues.contains(namespace)
-    }
-}
-
-impl JobDraft {
-    /// Labels and annotations that count for its pods: its template's, its own, its owners'.
-    pub fn chain<'a>(&'a self, directory: &'a Directory) -> Vec<&'a Marks> {
-        let above = directory.above(&self.namespace, self.owner.as_ref());
-        let mut chain = vec![&*self.template, &*self.marks];
-        chain.extend(above.iter().map(|owner| owner.marks()));
-        chain
     }
 }
 

@@ -10,6 +10,7 @@ use capstan_core::model::input::{
 use capstan_core::time::Time;
 
 use super::devices::PodClaimDraft;
+use super::directory::Directory;
 use super::marks::{self, Marks, OwnerName};
 use super::pod;
 use super::ranges::Contents;
@@ -228,6 +229,14 @@ fn indexes(list: &str) -> u32 {
 }
 
 impl JobDraft {
+    /// Labels and annotations that count for its pods: its template's, its own, its owners'.
+    pub fn chain<'a>(&'a self, directory: &'a Directory) -> Vec<&'a Marks> {
+        let above = directory.above(&self.namespace, self.owner.as_ref());
+        let mut chain = vec![&*self.template, &*self.marks];
+        chain.extend(above.iter().map(|owner| owner.marks()));
+        chain
+    }
+
     /// Whether its pods name this scheduler.
     pub fn ours(&self, scheduler: &str) -> bool {
         self.scheduler.as_deref() == Some(scheduler)

@@ -34,6 +34,7 @@ pub mod selector;
 pub mod sharing;
 pub mod storage;
 pub mod theirs;
+mod to_come;
 
 #[cfg(test)]
 mod tests;

@@ -27,6 +27,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         singly: false,
         unknown_owner: None,
         held,
+        to_come: None,
     })
 }
 

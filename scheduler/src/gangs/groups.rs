@@ -46,6 +46,7 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
         singly: group.filter(|_| held.is_none()).is_some_and(|group| singly(member, group)),
         unknown_owner: None,
         held,
+        to_come: None,
     }
 }
 

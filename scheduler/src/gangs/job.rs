@@ -35,6 +35,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         singly: false,
         unknown_owner: None,
         held: None,
+        to_come: None,
     };
     if let Some(Run { job, incarnation, in_queue }) = member.job {
         let least = min_member(job, member.chain, in_queue, ignored);

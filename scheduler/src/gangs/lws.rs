@@ -77,6 +77,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         singly: false,
         unknown_owner: unknown.then(|| format!("LeaderWorkerSet {}", key.2).into()),
         held,
+        to_come: None,
     })
 }
 

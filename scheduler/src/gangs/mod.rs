@@ -19,6 +19,7 @@ pub mod plugins;
 pub mod ray;
 pub mod single;
 pub mod spark;
+pub mod to_come;
 pub mod train;
 pub mod upstream;
 pub mod volcano;

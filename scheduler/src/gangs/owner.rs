@@ -441,18 +441,25 @@ fn topology(role: &Role, owners: &[&Marks]) -> TopologyWish {
 /// template names, or their owner for all: also those that are still to be made.
 pub(super) fn foreign_in(member: &Member<'_>, gang: &OwnerKey) -> u32 {
     let Some(above) = Gang::above(member.above, member.directory) else { return 0 };
-    let names = |marks: &Marks| names(marks, member.namespace, gang);
-    let group = member.directory.group(gang).and_then(|group| group.owner.as_ref());
-    let own = group.map(|owner| owner.key(member.namespace));
-    let mut owners = member.above.iter();
-    let all = owners.any(|owner| names(owner.marks()) || own.as_ref() == Some(&owner.key()));
+    let joins = in_gang(member, gang);
     let other = |role: &&Role| {
         let scheduler = role.scheduler.as_deref();
         scheduler.is_some_and(|name| *name != *member.directory.scheduler)
     };
     let roles = above.of.says.roles.iter().filter(other);
-    let roles = roles.filter(|role| all || names(&role.template));
+    let roles = roles.filter(|role| joins(role));
     roles.fold(0_u32, |sum, role| sum.saturating_add(role.count().saturating_sub(role.done)))
+}
+
+/// Whether pods of a role of a member's owner are in a gang: their template names it, or their
+/// owner does for all, or its group is their owner's.
+pub(super) fn in_gang(member: &Member<'_>, gang: &OwnerKey) -> impl Fn(&Role) -> bool {
+    let names = move |marks: &Marks| names(marks, member.namespace, gang);
+    let group = member.directory.group(gang).and_then(|group| group.owner.as_ref());
+    let own = group.map(|owner| owner.key(member.namespace));
+    let mut owners = member.above.iter();
+    let all = owners.any(|owner| names(owner.marks()) || own.as_ref() == Some(&owner.key()));
+    move |role: &Role| all || names(&role.template)
 }
 
 /// What the Jobs of a role of a JobSet say, in all; `None`: none of them is there.
@@ -522,5 +529,6 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         singly: false,
         unknown_owner: None,
         held,
+        to_come: None,
     })
 }

@@ -93,5 +93,6 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         singly: false,
         unknown_owner: None,
         held: None,
+        to_come: None,
     })
 }

@@ -236,6 +236,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
             singly: false,
             unknown_owner: None,
             held: None,
+            to_come: None,
         }),
         of_job: member_by_job(owner),
         wishes: owner.wishes.clone(),

@@ -18,7 +18,7 @@ pub struct Roles {
 }
 
 /// One template of an owner, or what one kind of pods is of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerPodSet {
     /// Name of the set (`main` for a Job).
     pub name: Text,
@@ -34,6 +34,19 @@ pub struct OwnerPodSet {
     /// well, as far as the owner has counted them. Their shape names the set
     /// ([`PodShape::pod_set`]).
     pub late: Option<u32>,
+}
+
+/// What a member of a gang knows of pods that are only made once others of it have nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToCome {
+    /// Who makes this member and those, by uid.
+    pub maker: Text,
+    /// The pod set of this member.
+    pub own: Option<Text>,
+    /// Pod sets that are made after it ([`OwnerPodSet::late`]), each as large as its gang needs
+    /// it: their members bear the same maker, and the name of their set. What this member says of
+    /// a minimum is without them.
+    pub sets: Vec<OwnerPodSet>,
 }
 
 /// Where a pod stands among those that are made from the same template.

@@ -176,6 +176,45 @@ fn what_a_template_names_waits_for_nobody_who_is_made_late() {
     }
 }
 
+/// What is made later is known to those that are in one group with it.
+#[test]
+fn workers_know_of_a_late_launcher_that_will_be_in_their_group() {
+    let label = "scheduling.x-k8s.io/pod-group";
+    let known = |policy: &str, (named, owned): (bool, bool), role: &str| {
+        let labels = if named { json!({ (label): "g" }) } else { json!({}) };
+        let template = json!({ "metadata": { "labels": labels },
+            "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        let roles = json!({ "Launcher": { "template": template },
+            "Worker": { "replicas": 2, "template": template } });
+        let spec = json!({ "launcherCreationPolicy": policy, "mpiReplicaSpecs": roles });
+        let by = json!([{ "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "m",
+            "uid": "u-m", "controller": true }]);
+        let mut group = json!({ "metadata": meta("g", "u-g"), "spec": { "minMember": 3 } });
+        if owned {
+            group["metadata"]["ownerReferences"] = by.clone();
+        }
+        let mut member = pod_value("p", "p");
+        member["metadata"]["labels"] =
+            json!({ (label): "g", "training.kubeflow.org/job-role": role });
+        member["metadata"]["ownerReferences"] = by;
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::MpiJob, "m", spec, json!({}))));
+        live.take(Seen::Applied(Object::Gang(Of::PluginsGroup, Box::new(group))));
+        live.take(Seen::Applied(pod(member)));
+        let known = of_pod(&mut live, "p").to_come?;
+        let sets = known.sets.iter().map(|set| format!("{} {}", set.name, set.count));
+        Some((known.own.as_deref().map(str::to_owned), sets.collect::<Vec<String>>()))
+    };
+    let (waits, of) = ("WaitForWorkersReady", |role: &str| Some(role.to_owned()));
+    let launcher = vec!["launcher 1".to_owned()];
+    assert_eq!(known(waits, (true, false), "worker"), Some((of("worker"), launcher.clone())));
+    assert_eq!(known(waits, (false, true), "worker"), Some((of("worker"), launcher)));
+    // A place for who goes elsewhere would be kept in vain.
+    assert_eq!(known(waits, (false, false), "worker"), Some((of("worker"), Vec::new())));
+    assert_eq!(known(waits, (true, true), "launcher"), Some((of("launcher"), Vec::new())));
+    assert_eq!(known("AtStartup", (true, true), "worker"), None);
+}
+
 #[test]
 fn a_role_of_no_pods_does_not_rank_its_owner() {
     let role = |name: &str, pods: u32, scheduler: &str, priority: i32| {

@@ -65,6 +65,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
             singly: false,
             unknown_owner: None,
             held: None,
+            to_come: None,
         },
         of_job: None,
         wishes: wishes(runtime),
@@ -91,6 +92,7 @@ fn member(name: &str, gang: &str) -> PodFacts {
         singly: false,
         unknown_owner: None,
         held: None,
+        to_come: None,
     };
     PodFacts { gang, ..pod(name, Some(60)) }
 }
@@ -141,6 +143,7 @@ fn pod_of(owner: &OwnerFacts, name: &str) -> PodFacts {
         singly: false,
         unknown_owner: None,
         held: None,
+        to_come: None,
     };
     let shape = owner.pod_sets[0].shape.clone();
     PodFacts { gang, shape, wishes: owner.wishes.clone(), ..pod(name, None) }

@@ -1,0 +1,252 @@
+//! Places for pods of which the first members of a gang know that they are still to come.
+//!
+//! Problem: as in [`late`](super::late), where no owner is the gang: it is a group that the pods of
+//! an MPIJob name, or a leader with workers of a set that makes many such groups, or the tasks of a
+//! job of Volcano's. Those that are made first start, and hold what others need, though there is no
+//! room for those that they wait for.
+//!
+//! Decides that what members say of pods which are made after them ([`ToCome`]) counts as their
+//! gang begins, of quota and of nodes, and is kept until those come: as many of each set as are
+//! neither there nor ended well. A pod that fails has its place until it is made anew. Nothing is
+//! kept once nobody is left who says so: who waits for a leader that is deleted comes with the next
+//! one; nor while the gang is being stopped, nor for an owner that is done or suspended.
+//!
+//! Places stand behind all members: who is there says what the gang is. Minimums of roles count
+//! them, so that no others of the gang begin in their stead.
+//!
+//! Restart: from facts alone, as those of owners. Cost: a look at each member of a gang; where some
+//! say so another one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::apply::Changes;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{GangRef, OwnerPodSet, PodPhase, Rank, Text, ToCome};
+use crate::model::late::Maker;
+use crate::model::pod::Pod;
+use crate::model::state::ClusterState;
+use crate::time::Span;
+
+/// Who makes a pod set of its members, and which that is.
+type Part<'a> = (&'a Text, &'a Text);
+
+/// A pod set that is still to come, or a part of it.
+struct Due {
+    /// What says so.
+    said: Arc<ToCome>,
+    /// Which of its sets.
+    at: usize,
+    /// The first member that says so.
+    by: PodIdx,
+    /// How many are missing.
+    lacks: usize,
+}
+
+/// Pods of a set that are there, and that ended well.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    there: u32,
+    ended: u32,
+}
+
+impl Pod {
+    /// The pod set that it is of, where some of its gang come after others.
+    pub(super) fn part(&self) -> Option<(&Text, &Text)> {
+        let known = self.gang.to_come.as_deref()?;
+        Some((&known.maker, known.own.as_ref()?))
+    }
+
+    /// Whether what it says of others counts: it goes on.
+    fn tells(&self) -> bool {
+        !self.kept() && self.counts() && !self.terminating
+    }
+}
+
+impl ClusterState {
+    /// Keeps one place for each pod that members say is still to come, and no others.
+    pub(super) fn keep_to_come(
+        &mut self,
+        workload: WorkloadIdx,
+        real: &[PodIdx],
+        kept: &mut Vec<PodIdx>,
+        changes: &mut Changes,
+    ) {
+        // Without those that they are for they wait in their queue.
+        if kept.iter().any(|pod| self.pods[*pod].place.is_some()) && !self.stand(real, changes) {
+            self.drop_all_but(0, kept, changes);
+        }
+        let mut stay = Vec::new();
+        for due in self.due(workload, real, changes) {
+            let set = &due.said.sets[due.at];
+            let shape = self.room.intern_shape(&set.shape);
+            let part = Some((&due.said.maker, &set.name));
+            let is_own = |pod: &PodIdx| {
+                let pod = &self.pods[*pod];
+                pod.shape == shape && pod.part() == part
+            };
+            let (mut own, others): (Vec<PodIdx>, Vec<PodIdx>) = kept.drain(..).partition(is_own);
+            *kept = others;
+            self.drop_all_but(due.lacks, &mut own, changes);
+            self.add_to_come(workload, &due, real, &mut own);
+            stay.append(&mut own);
+        }
+        self.drop_all_but(0, kept, changes);
+        *kept = stay;
+    }
+
+    /// Members that must run together by what those say who know of others that are to come: these
+    /// included, without those that ended and that no minimum counts.
+    pub(super) fn least_to_come(&self, workload: WorkloadIdx) -> Option<u32> {
+        let members = || self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let mut gangs: Vec<&Arc<GangRef>> = Vec::new();
+        for pod in members().filter(|pod| pod.tells()) {
+            let says = pod.gang.to_come.as_ref().is_some_and(|known| !known.sets.is_empty());
+            if says && gangs.last().is_none_or(|last| !Arc::ptr_eq(last, &pod.gang)) {
+                gangs.push(&pod.gang);
+            }
+        }
+        if gangs.is_empty() {
+            return None;
+        }
+        let mut over: BTreeMap<Part<'_>, u32> = BTreeMap::new();
+        let ended = |pod: &&Pod| pod.phase == PodPhase::Succeeded && pod.gang.by_itself;
+        for part in members().filter(ended).filter_map(Pod::part) {
+            *over.entry(part).or_default() += 1;
+        }
+        let least = |gang: &Arc<GangRef>| {
+            let (stated, known) = (gang.min_member?, gang.to_come.as_deref()?);
+            let left = known.sets.iter().map(|set| {
+                let seen = over.get(&(&known.maker, &set.name)).copied().unwrap_or(0);
+                set.count.saturating_sub(seen.max(set.late.unwrap_or(0)))
+            });
+            Some(stated.saturating_add(left.fold(0, u32::saturating_add)))
+        };
+        gangs.into_iter().filter_map(least).max()
+    }
+
+    /// What members say that is to come, as far as it is not there; in order of who makes it, by
+    /// name.
+    fn due(&self, workload: WorkloadIdx, real: &[PodIdx], changes: &Changes) -> Vec<Due> {
+        let mut said: BTreeMap<Part<'_>, (&Arc<ToCome>, usize, PodIdx)> = BTreeMap::new();
+        let mut last: Option<&Arc<ToCome>> = None;
+        for &pod in real {
+            let Some(known) = self.pods[pod].gang.to_come.as_ref() else { continue };
+            let again = last.is_some_and(|last| Arc::ptr_eq(last, known));
+            if again || known.sets.is_empty() || !self.pods[pod].tells() {
+                continue;
+            }
+            last = Some(known);
+            for (at, set) in known.sets.iter().enumerate() {
+                said.entry((&known.maker, &set.name)).or_insert((known, at, pod));
+            }
+        }
+        said.retain(|(maker, _), _| self.still_makes(maker));
+        if said.is_empty() || self.goes(workload, real, changes) {
+            return Vec::new();
+        }
+        let mut seen: BTreeMap<Part<'_>, Seen> = BTreeMap::new();
+        for pod in real.iter().map(|pod| &self.pods[*pod]) {
+            let Some(part) = pod.part().filter(|part| said.contains_key(part)) else { continue };
+            let of_set = seen.entry(part).or_default();
+            match pod.phase {
+                PodPhase::Succeeded => of_set.ended += 1,
+                PodPhase::Failed => {}
+                PodPhase::Pending | PodPhase::Running | PodPhase::Unready => of_set.there += 1,
+            }
+        }
+        let due = |(part, (said, at, by)): (Part<'_>, (&Arc<ToCome>, usize, PodIdx))| {
+            let set = &said.sets[at];
+            let Seen { there, ended } = seen.get(&part).copied().unwrap_or_default();
+            let ended = ended.max(set.late.unwrap_or(0));
+            let lacks = set.count.saturating_sub(ended).saturating_sub(there) as usize;
+            Due { said: said.clone(), at, by, lacks }
+        };
+        said.into_iter().map(due).collect()
+    }
+
+    /// Whether an owner still makes pods, as far as anything is known of it.
+    fn still_makes(&self, maker: &Text) -> bool {
+        let owner = self.owners.get(maker);
+        owner.is_none_or(|owner| owner.finished.is_none() && !owner.suspended)
+    }
+
+    /// Whether some of these have a node.
+    fn stand(&self, real: &[PodIdx], changes: &Changes) -> bool {
+        let stands =
+            |pod: &PodIdx| self.pods[*pod].place.is_some() || changes.to_settle.contains_key(pod);
+        real.iter().any(stands)
+    }
+
+    /// Whether members that have places are being stopped. Once the last of them has gone the gang
+    /// begins anew.
+    fn goes(&self, workload: WorkloadIdx, real: &[PodIdx], changes: &Changes) -> bool {
+        self.stand(real, changes) && self.is_being_stopped(workload, real)
+    }
+
+    /// Adds places for pods of a set, as far as those that there are do not suffice.
+    fn add_to_come(
+        &mut self,
+        workload: WorkloadIdx,
+        due: &Due,
+        real: &[PodIdx],
+        own: &mut Vec<PodIdx>,
+    ) {
+        let set = &due.said.sets[due.at];
+        for pod in own.iter() {
+            let gang = &mut self.pods[*pod].gang;
+            if gang.roles != set.roles {
+                Arc::make_mut(gang).roles.clone_from(&set.roles);
+            }
+        }
+        if own.len() >= due.lacks {
+            return;
+        }
+        let gang = Arc::new(self.gang_to_come(workload, due, set));
+        let shape = self.room.intern_shape(&set.shape);
+        let maker = self.maker_of(due.by, real);
+        let taken: BTreeSet<Text> = own.iter().map(|pod| self.pods[*pod].name.clone()).collect();
+        let mut number = 0;
+        while own.len() < due.lacks {
+            let name = Text::from(format!("{}-{}-{number}", gang.name, set.name));
+            let rank = Rank::Number(number);
+            number += 1;
+            if taken.contains(&name) {
+                continue;
+            }
+            let uid = format!("{}/{name}", due.said.maker).into();
+            let place = (workload, &maker);
+            own.push(self.place_made(place, (uid, name), (shape, rank), gang.clone()));
+        }
+    }
+
+    /// What stands on a place for a pod that is to come.
+    fn gang_to_come(&self, workload: WorkloadIdx, due: &Due, set: &OwnerPodSet) -> GangRef {
+        let (maker, own) = (due.said.maker.clone(), Some(set.name.clone()));
+        GangRef {
+            key: self.workloads[workload].id.key.clone(),
+            total: None,
+            roles: set.roles.clone(),
+            by_itself: false,
+            singly: false,
+            unknown_owner: None,
+            held: None,
+            to_come: Some(Arc::new(ToCome { maker, own, sets: Vec::new() })),
+            ..GangRef::clone(&self.pods[due.by].gang)
+        }
+    }
+
+    /// Who makes pods like a member, after all that are there.
+    fn maker_of(&self, by: PodIdx, real: &[PodIdx]) -> Maker {
+        let first = &self.pods[by];
+        let last = real.iter().map(|pod| self.pods[*pod].created).max();
+        Maker {
+            namespace: first.namespace.clone(),
+            created: last.unwrap_or(first.created).plus(Span(1)),
+            priority: first.priority,
+            never_preempts: first.never_preempts,
+            stays: first.stays,
+            wishes: first.wishes.clone(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Pods of which the first members of a gang know that they are made after them.
+//!
+//! Problem: no minimum waits for members that are made once others run ([`late`](super::late)), and
+//! who starts without a thought of them holds what others need, and never gets what it waits for.
+//! Where the owner of all is the gang it says of which pods that is so; of a gang that a group, a
+//! label or a set of many gangs makes its members have to say it.
+//!
+//! Decides what a member says of such: who makes them, from which template, how many of them its
+//! gang needs. Only of those that will be in the same gang, which their template names, or their
+//! owner for all: a place for who is elsewhere would be kept in vain. Nothing is said where the
+//! gang is held, and in a group of Kueue's, which says itself how many it is.
+
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
+
+use super::owner::{self, Gang};
+use super::{Member, named_in};
+use crate::convert::gang::{Quorum, Role};
+use crate::convert::marks::Marks;
+
+/// What a member knows.
+#[derive(Debug)]
+pub struct Later<'a> {
+    /// Who makes them and the member, by uid.
+    pub maker: Text,
+    /// The pod set of the member.
+    pub own: Option<Text>,
+    /// Those that are made after it.
+    pub sets: Vec<Set<'a>>,
+    /// Labels and annotations that count for them after their templates.
+    pub owners: Vec<&'a Marks>,
+    /// The owner that tells its pod sets apart, if it does.
+    pub of: Option<Gang<'a>>,
+}
+
+/// Pods that are made after others.
+#[derive(Clone, Copy, Debug)]
+pub struct Set<'a> {
+    /// What they are made of.
+    pub role: &'a Role,
+    /// How many the gang needs.
+    pub count: u32,
+    /// How many of them ended well, as far as their owner has counted.
+    pub done: u32,
+}
+
+/// What a member of a gang, with these labels, knows of others that are made after it.
+pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> Option<Later<'a>> {
+    if gang.held.is_some() || gang.unknown_owner.is_some() {
+        return None;
+    }
+    match &gang.key {
+        GangKey::Group(GangSource::KueueGroup, _) | GangKey::Owner(..) | GangKey::Pod(_) => None,
+        GangKey::Group(..) => of_owner(member, labels),
+    }
+}
+
+/// The launcher of an MPIJob that waits for its workers, and what submits a RayJob.
+fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a>> {
+    let gang = Gang::above(member.above, member.directory)?;
+    let (top, says) = (gang.top, &gang.of.says);
+    let late = |role: &&Role| role.quorum == Quorum::Late && role.count() > 0;
+    if top.says.finished.is_some() || top.says.suspended || !says.roles.iter().any(|it| late(&it)) {
+        return None;
+    }
+    let group = named_in(member.chain, member.namespace)?;
+    let of_job = member.owner.is_some_and(|owner| &*owner.kind == "Job");
+    let own = gang.role_of(labels, of_job);
+    let mut sets = Vec::new();
+    if own.is_none_or(|role| !late(&role)) {
+        let (joins, over) = (owner::in_gang(member, &group), gang.submitted(member.directory));
+        let roles = says.roles.iter().filter(late).filter(|role| joins(role));
+        sets.extend(roles.map(|role| Set {
+            role,
+            count: role.count(),
+            done: role.done.saturating_add(over),
+        }));
+    }
+    Some(Later {
+        maker: top.uid.clone(),
+        own: own.map(|role| role.name.clone()),
+        sets,
+        owners: gang.marks_above(member.above),
+        of: Some(gang),
+    })
+}
