@@ -193,7 +193,7 @@ impl Owner {
     pub fn claims(&self) -> Vec<&[PodClaimDraft]> {
         let drafts: Vec<&Option<Arc<Vec<PodClaimDraft>>>> = match self {
             Owner::Job(job) => vec![&job.claims],
-            Owner::Gang(gang) => gang.says.roles.iter().map(|role| &role.claims).collect(),
+            Owner::Gang(gang) => gang.templates().map(|role| &role.claims).collect(),
             Owner::Group(_) | Owner::Other(_) => Vec::new(),
         };
         drafts.into_iter().flatten().map(|all| all.as_slice()).collect()
@@ -231,7 +231,7 @@ impl Owner {
     /// Shapes of its pods, and who schedules them.
     pub fn shapes(&self) -> impl Iterator<Item = (&Arc<PodShape>, Option<&str>)> {
         let job = self.job().map(|job| (&job.shape, job.scheduler.as_deref()));
-        let roles = self.gang().into_iter().flat_map(|gang| &gang.says.roles);
+        let roles = self.gang().into_iter().flat_map(|gang| gang.templates());
         let roles = roles.flat_map(|role| {
             let apart = role.apart.iter().map(|job| &job.shape);
             let shapes = std::iter::once(&role.shape).chain(apart);

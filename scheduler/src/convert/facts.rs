@@ -22,6 +22,7 @@ use super::ranges::Contents;
 use super::remarks::Remarks;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
+use super::to_come::with_level;
 use crate::gangs::owner::Gang;
 use crate::gangs::wishes::{self, Asked};
 use crate::gangs::{self, Member};
@@ -327,7 +328,7 @@ impl Facts<'_> {
         gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);
         gang.held = gang.held.or_else(|| self.unlike(pod, group?, of_group));
         gang.to_come = self.to_come((pod, &member), &gang);
-        let mut wishes = asked.wishes;
+        let mut wishes = with_level(asked.wishes, &member, &gang);
         let of_owner = || Gang::above(&above, self.directory)?.of.says.queue.clone();
         match (group, gang.source) {
             (Some(group), _) => group.says.add_to(&mut wishes),

@@ -90,6 +90,8 @@ pub struct Says {
     pub parted: Option<(Text, Text)>,
     /// Who schedules the workers of a group, as their template says.
     pub workers: Option<Text>,
+    /// What the workers of a group are made of.
+    pub worker: Option<Box<Role>>,
     /// Tasks whose pods are made in some order, where its pods are members of a group; none: all
     /// are made at once.
     pub tasks: Vec<Task>,
@@ -242,6 +244,11 @@ impl GangDraft {
             ignored,
         };
         Ok((draft, fields.odd))
+    }
+
+    /// What its pods are made of, as far as that is known: roles, and what is made after others.
+    pub fn templates(&self) -> impl Iterator<Item = &Role> {
+        self.says.roles.iter().chain(self.says.worker.as_deref())
     }
 
     /// Whether all its pods are one gang, so that it can be stopped and started as one.
@@ -485,7 +492,7 @@ pub(super) fn is_group(gang: &GangRef) -> bool {
 
 /// Levels of the pod set of which a part of a gang is, which asks this by itself: other members may
 /// ask for others.
-fn levels_of_part(gang: &GangRef, asked: &TopologyWish) -> Option<SetLevels> {
+pub(super) fn levels_of_part(gang: &GangRef, asked: &TopologyWish) -> Option<SetLevels> {
     let parts = is_group(gang) || gang.source == GangSource::Owner;
     let TopologyWish { required, preferred, slices, per_pod_set } = asked.clone();
     (parts && per_pod_set).then_some(SetLevels { required, preferred, slices })

@@ -6,12 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{GangRef, OwnerPodSet, Roles, Text, ToCome};
+use capstan_core::model::input::{
+    GangRef, Neighbours, OwnerPodSet, PeerTerm, PodShape, Roles, Text, ToCome, TopologyWish, Wishes,
+};
 
 use super::facts::Facts;
-use super::gang::is_group;
+use super::gang::{Role, is_group, levels_of_part};
 use super::marks::Marks;
 use super::pod::PodDraft;
+use super::sharing::Pairs;
+use crate::api::keys;
 use crate::gangs::owner::Sets;
 use crate::gangs::{self, Member, wishes};
 
@@ -37,10 +41,12 @@ impl Facts<'_> {
             let role = set.role;
             let marks: Vec<&Marks> = [&[&*role.template][..], owners].concat();
             let asked = wishes::read(&marks, &mut Vec::new());
-            let kind = (role, &role.shape, &role.labels);
-            let shape = self.shape_of(kind, (&asked, &pod.namespace, true));
-            let levels =
-                later.of.and_then(|of| of.own_levels(role, (owners, &asked_of_sets), in_group));
+            let (shape, labels) = self.beside(pod, role, later.level);
+            let shape = self.shape_of((role, &shape, &labels), (&asked, &pod.namespace, true));
+            let levels = match later.of {
+                Some(of) => of.own_levels(role, (owners, &asked_of_sets), in_group),
+                None => levels_of_part(gang, &asked.wishes.topology),
+            };
             let shape = self.in_set(shape, later.of.map(|_| &role.name), levels);
             let (name, least) = (role.name.clone(), least.clone());
             let roles = Roles { own: Some(name.clone()), least, replica: None };
@@ -55,4 +61,49 @@ impl Facts<'_> {
         }
         Some(Arc::new(ToCome { maker: later.maker, own: later.own, sets }))
     }
+
+    /// What pods of a role ask, and their labels, that will be in the domain of a pod: what its
+    /// controller has added to that one, so that its gang has the domain to itself, holds for them.
+    fn beside(
+        &mut self,
+        pod: &PodDraft,
+        role: &Role,
+        level: Option<&Text>,
+    ) -> (Arc<PodShape>, Pairs) {
+        let Some(level) = level else { return (role.shape.clone(), role.labels.clone()) };
+        let mut labels = role.labels.to_vec();
+        for (key, value) in pod.labels.iter().filter(|(key, _)| key.starts_with(OF_SET)) {
+            if !keys::INDEXES.contains(&&**key) && labels.iter().all(|(known, _)| known != key) {
+                labels.push((key.clone(), value.clone()));
+            }
+        }
+        labels.sort();
+        let labels = self.shared.labels.list(&labels);
+        let Some(has) = pod.shape.neighbours.as_deref() else {
+            return (role.shape.clone(), labels);
+        };
+        let mut wants = role.shape.neighbours.as_deref().cloned().unwrap_or_default();
+        let of = |terms: &[PeerTerm]| -> Vec<PeerTerm> {
+            terms.iter().filter(|term| term.key == *level).cloned().collect()
+        };
+        wants.affinity.extend(of(&has.affinity));
+        wants.anti_affinity.extend(of(&has.anti_affinity));
+        if wants == Neighbours::default() {
+            return (role.shape.clone(), labels);
+        }
+        let shape = PodShape { neighbours: Some(Arc::new(wants)), ..PodShape::clone(&role.shape) };
+        (self.shared.shapes.of(shape), labels)
+    }
 }
+
+/// Wishes of a member of a gang that has a domain to itself, and of which others will be pinned to
+/// where the first goes: it goes where all of them have places, if there is such a domain.
+pub(super) fn with_level(mut wishes: Wishes, member: &Member<'_>, gang: &GangRef) -> Wishes {
+    let unasked = wishes.topology == TopologyWish::default();
+    let level = gangs::lws::level_of(member).filter(|_| unasked && gang.to_come.is_some());
+    wishes.topology.preferred = level.cloned().or(wishes.topology.preferred);
+    wishes
+}
+
+/// What labels begin with that LeaderWorkerSets give to their pods.
+const OF_SET: &str = "leaderworkerset.sigs.k8s.io/";

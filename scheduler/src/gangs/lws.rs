@@ -2,28 +2,35 @@
 //!
 //! A group's pods start together. With `LeaderReady` the workers are made once the leader runs, and
 //! with an exclusive topology once it has a node, whose domain they are pinned to: so it does not
-//! wait for them. They wait for each other, and the group that lacks them is in part. Group index
-//! and revision tell groups, and tries of one, apart. A group has the size that its own pods bear,
-//! whatever the set was changed to since: that is for groups of later revisions. A leader whose
-//! workers will name another scheduler is held as if they were there: it would wait for them half
-//! started.
+//! wait for them. It knows of what their template says, and starts where and when they will have
+//! places too, which are kept until they come. They wait for each other, and the group that lacks
+//! them is in part. Group index and revision tell groups, and tries of one, apart. A group has the
+//! size that its own pods bear, whatever the set was changed to since: that is for groups of later
+//! revisions. A leader whose workers will name another scheduler is held as if they were there: it
+//! would wait for them half started.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
+use super::to_come::{Later, Set};
 use super::{Member, annotation, count, held, workload_name};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
-use crate::convert::gang::{GangDraft, Says};
+use crate::convert::gang::{GangDraft, Role, Says};
 use crate::convert::marks::Marks;
+use crate::convert::sharing::Shared;
 
 /// Who schedules pods that name nobody.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// What workers of a group are called together.
+const WORKER: &str = "worker";
+
 /// What a LeaderWorkerSet says.
-pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
+pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Says {
     Says {
+        worker: worker(part, &fields.namespace, shared),
         size: fields.above_zero(part, "spec.leaderWorkerTemplate.size").unwrap_or(1),
         leader_first: part.at("spec.startupPolicy") == "LeaderReady"
             || part.at("metadata.annotations")[keys::LWS_EXCLUSIVE].is_string(),
@@ -34,6 +41,16 @@ pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
             .map(Text::from),
         ..Says::default()
     }
+}
+
+/// What workers are made of; `None`: there is no template, or none that an API server would take.
+fn worker(part: Part<'_>, namespace: &Text, shared: &mut Shared) -> Option<Box<Role>> {
+    let path = "spec.leaderWorkerTemplate.workerTemplate";
+    let template = Part { value: part.at(path), path };
+    template.value.as_object()?;
+    let name = part.at("metadata.name").as_str().unwrap_or_default();
+    let added = [(keys::LWS_NAME, name)];
+    Role::of(WORKER, (template, namespace, &added[..]), 1, shared).ok().map(Box::new)
 }
 
 /// Who schedules leaders and who workers, as far as templates say that these differ.
@@ -79,6 +96,35 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         held,
         to_come: None,
     })
+}
+
+/// What a member of a group knows of workers that are made once its leader has a node or runs: so
+/// many of them as must run together with it.
+pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
+    let marks = member.chain.first()?;
+    let key = named_by(marks, member.namespace)?;
+    let index = marks.labels.get(keys::LWS_GROUP)?;
+    let revision = marks.labels.get(keys::LWS_REVISION).map_or("", |text| text);
+    let Group { set, size, leader_first, leads } = group(member, &key);
+    let (set, size) = (set.filter(|_| leader_first)?, size?);
+    let role = set.says.worker.as_deref()?;
+    let least = count(member.chain, keys::MIN_MEMBER, &mut Vec::new()).unwrap_or(size);
+    let workers = Set { role, count: least.min(size).saturating_sub(1), done: 0 };
+    let comes = leads && workers.count > 0;
+    Some(Later {
+        maker: format!("{}/{index}/{revision}", set.uid).into(),
+        own: (!leads).then(|| role.name.clone()),
+        sets: if comes { vec![workers] } else { Vec::new() },
+        owners: vec![&*set.marks],
+        of: None,
+        level: level_of(member),
+    })
+}
+
+/// The node label of which the group of a pod has a value to itself, if it has.
+pub fn level_of<'a>(member: &Member<'a>) -> Option<&'a Text> {
+    named_by(member.chain.first()?, member.namespace)?;
+    annotation(member.chain, keys::LWS_EXCLUSIVE).filter(|level| !level.is_empty())
 }
 
 /// Why a leader waits whose workers are made once it runs, for another scheduler. Where it is not

@@ -148,7 +148,7 @@ pub fn read(
     match kind {
         Kind::TrainJob => Ok(train::read(part, fields)),
         Kind::JobSet => jobset::read(part, fields, shared),
-        Kind::LeaderWorkerSet => Ok(lws::read(part, fields)),
+        Kind::LeaderWorkerSet => Ok(lws::read(part, fields, shared)),
         Kind::RayJob | Kind::RayCluster => ray::read(kind, part, fields, shared),
         Kind::SparkApplication => Ok(spark::read(part, fields)),
         Kind::VolcanoJob => Ok(volcano::read_job(part, fields, shared)),

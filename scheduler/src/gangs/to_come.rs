@@ -13,7 +13,7 @@
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::owner::{self, Gang};
-use super::{Member, named_in};
+use super::{Member, lws, named_in};
 use crate::convert::gang::{Quorum, Role};
 use crate::convert::marks::Marks;
 
@@ -30,6 +30,9 @@ pub struct Later<'a> {
     pub owners: Vec<&'a Marks>,
     /// The owner that tells its pod sets apart, if it does.
     pub of: Option<Gang<'a>>,
+    /// The node label of which the gang has a value to itself: they will be where the first of its
+    /// members is.
+    pub level: Option<&'a Text>,
 }
 
 /// Pods that are made after others.
@@ -49,8 +52,10 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
         return None;
     }
     match &gang.key {
-        GangKey::Group(GangSource::KueueGroup, _) | GangKey::Owner(..) | GangKey::Pod(_) => None,
-        GangKey::Group(..) => of_owner(member, labels),
+        GangKey::Group(GangSource::KueueGroup, _) | GangKey::Pod(_) => None,
+        GangKey::Group(..) => lws::to_come(member).or_else(|| of_owner(member, labels)),
+        // Other owners say it themselves.
+        GangKey::Owner(..) => lws::to_come(member),
     }
 }
 
@@ -81,5 +86,6 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
         sets,
         owners: gang.marks_above(member.above),
         of: Some(gang),
+        level: None,
     })
 }

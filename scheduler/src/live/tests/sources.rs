@@ -176,6 +176,40 @@ fn what_a_template_names_waits_for_nobody_who_is_made_late() {
     }
 }
 
+#[test]
+fn a_leader_knows_of_the_workers_that_are_made_after_it() {
+    let lws = "leaderworkerset.sigs.k8s.io";
+    let template = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+    let known = |policy: &str, template: &Value, (leads, least): (bool, Option<&str>)| {
+        let templates = json!({ "size": 3, "workerTemplate": template });
+        let spec = json!({ "startupPolicy": policy, "leaderWorkerTemplate": templates });
+        let mut member = pod_value("p", "p");
+        member["metadata"]["labels"] =
+            json!({ (format!("{lws}/name")): "l", (format!("{lws}/group-index")): "0" });
+        let mut annotations = json!({ (format!("{lws}/size")): "4" });
+        if !leads {
+            annotations[format!("{lws}/leader-name")] = "l-0".into();
+        }
+        if let Some(least) = least {
+            annotations["capstan.sh/min-member"] = least.into();
+        }
+        member["metadata"]["annotations"] = annotations;
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::LeaderWorkerSet, "l", spec, json!({}))));
+        live.take(Seen::Applied(pod(member)));
+        let known = of_pod(&mut live, "p").to_come?;
+        let sets = known.sets.iter().map(|set| format!("{} {}", set.name, set.count));
+        Some((known.own.as_deref().map(str::to_owned), sets.collect::<Vec<String>>()))
+    };
+    let workers = |count: &str| Some((None, vec![format!("worker {count}")]));
+    assert_eq!(known("LeaderReady", &template, (true, None)), workers("3"));
+    assert_eq!(known("LeaderReady", &template, (true, Some("2"))), workers("1"));
+    let worker = Some((Some("worker".to_owned()), Vec::new()));
+    assert_eq!(known("LeaderReady", &template, (false, None)), worker);
+    assert_eq!(known("LeaderCreated", &template, (true, None)), None);
+    assert_eq!(known("LeaderReady", &Value::Null, (true, None)), None);
+}
+
 /// What is made later is known to those that are in one group with it.
 #[test]
 fn workers_know_of_a_late_launcher_that_will_be_in_their_group() {
