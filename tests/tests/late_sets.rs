@@ -1,12 +1,13 @@
 //! Pod sets that an owner makes once others of it run: their places are found with the others',
 //! and kept until they come. Facts are fed by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, ToCome,
+    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, Roles, ToCome,
 };
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
@@ -200,7 +201,8 @@ fn an_owner_of_whom_another_scheduler_has_a_part_is_held() {
 /// No owner is the gang: its members know that.
 fn grouped(name: &str, workers: u32) -> Vec<PodFacts> {
     let of = |set: &str, sets: Vec<OwnerPodSet>| {
-        Some(Arc::new(ToCome { maker: text(format!("mpi-{name}")), own: Some(text(set)), sets }))
+        let maker = text(format!("mpi-{name}"));
+        Some(Arc::new(ToCome { maker, own: Some(text(set)), sets, least: None }))
     };
     let (wishes, sets) = (in_queue(Some("main")), vec![set("launcher", 1, Some(0))]);
     let mut pods = gang(name, workers, Some(workers), &set("worker", 1, None).shape, &wishes);
@@ -281,6 +283,25 @@ fn places_go_with_those_who_know_that_they_are_needed() {
     let output = engine.step(after(3), gone.collect());
     assert_eq!(binds(&output), [("r".to_owned(), "n".to_owned())]);
     settle(&mut engine, after(3), &output);
+}
+
+/// The group needs three of four, the launcher among them.
+#[test]
+fn others_do_not_begin_in_the_stead_of_who_is_to_come() {
+    let mut engine = engine(3, 8);
+    let mut pods = grouped("m", 3);
+    let least = Arc::new(BTreeMap::from([(text("launcher"), 1)]));
+    let roles = Roles { own: Some(text("launcher")), least, replica: None };
+    for pod in &mut pods[..3] {
+        let known = pod.gang.to_come.as_deref().expect("it was said").clone();
+        let mut known = ToCome { least: Some(3), ..known };
+        known.sets[0].roles = Some(Arc::new(roles.clone()));
+        pod.gang.to_come = Some(Arc::new(known));
+    }
+    let first = seen(&mut engine, NOW, &pods[..3]);
+    assert_eq!((binds(&first).len(), view(&engine, "m").min_member), (2, 3));
+    let came = seen(&mut engine, after(60), &pods[3..]);
+    assert_eq!(binds(&came), [("m-launcher".to_owned(), "n".to_owned())]);
 }
 
 /// Of a group whose minimum is two one ended well, and two wait where one has room.

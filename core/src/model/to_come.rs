@@ -116,11 +116,15 @@ impl ClusterState {
         }
         let least = |gang: &Arc<GangRef>| {
             let (stated, known) = (gang.min_member?, gang.to_come.as_deref()?);
-            let left = known.sets.iter().map(|set| {
+            let sum = |of: &dyn Fn(&OwnerPodSet) -> u32| {
+                known.sets.iter().map(of).fold(0, u32::saturating_add)
+            };
+            let ended = sum(&|set| {
                 let seen = over.get(&(&known.maker, &set.name)).copied().unwrap_or(0);
-                set.count.saturating_sub(seen.max(set.late.unwrap_or(0)))
+                set.count.min(seen.max(set.late.unwrap_or(0)))
             });
-            Some(stated.saturating_add(left.fold(0, u32::saturating_add)))
+            let all = known.least.unwrap_or_else(|| stated.saturating_add(sum(&|set| set.count)));
+            Some(all.saturating_sub(ended))
         };
         gangs.into_iter().filter_map(least).max()
     }
@@ -231,7 +235,7 @@ impl ClusterState {
             singly: false,
             unknown_owner: None,
             held: None,
-            to_come: Some(Arc::new(ToCome { maker, own, sets: Vec::new() })),
+            to_come: Some(Arc::new(ToCome { maker, own, sets: Vec::new(), least: None })),
             ..GangRef::clone(&self.pods[due.by].gang)
         }
     }

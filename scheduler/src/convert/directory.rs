@@ -231,11 +231,14 @@ impl Owner {
     /// Shapes of its pods, and who schedules them.
     pub fn shapes(&self) -> impl Iterator<Item = (&Arc<PodShape>, Option<&str>)> {
         let job = self.job().map(|job| (&job.shape, job.scheduler.as_deref()));
-        let roles = self.gang().into_iter().flat_map(|gang| gang.templates());
-        let roles = roles.flat_map(|role| {
+        let roles = self.gang().into_iter().flat_map(|gang| {
+            let of_all = gang.says.scheduler.as_deref();
+            gang.templates().map(move |role| (role, role.scheduler.as_deref().or(of_all)))
+        });
+        let roles = roles.flat_map(|(role, scheduler)| {
             let apart = role.apart.iter().map(|job| &job.shape);
             let shapes = std::iter::once(&role.shape).chain(apart);
-            shapes.map(move |shape| (shape, role.scheduler.as_deref()))
+            shapes.map(move |shape| (shape, scheduler))
         });
         job.into_iter().chain(roles)
     }

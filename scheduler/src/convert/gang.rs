@@ -122,6 +122,8 @@ pub struct Task {
     pub after: Vec<Text>,
     /// Any one of those will do.
     pub any: bool,
+    /// What its pods are made of, where others are there before.
+    pub role: Option<Arc<Role>>,
 }
 
 /// Pods that an owner makes from one template.
@@ -248,7 +250,8 @@ impl GangDraft {
 
     /// What its pods are made of, as far as that is known: roles, and what is made after others.
     pub fn templates(&self) -> impl Iterator<Item = &Role> {
-        self.says.roles.iter().chain(self.says.worker.as_deref())
+        let tasks = self.says.tasks.iter().filter_map(|task| task.role.as_deref());
+        self.says.roles.iter().chain(self.says.worker.as_deref()).chain(tasks)
     }
 
     /// Whether all its pods are one gang, so that it can be stopped and started as one.

@@ -17,6 +17,7 @@ use super::pod::PodDraft;
 use super::sharing::Pairs;
 use crate::api::keys;
 use crate::gangs::owner::Sets;
+use crate::gangs::to_come::Later;
 use crate::gangs::{self, Member, wishes};
 
 impl Facts<'_> {
@@ -59,7 +60,8 @@ impl Facts<'_> {
                 late: Some(set.done),
             });
         }
-        Some(Arc::new(ToCome { maker: later.maker, own: later.own, sets }))
+        let Later { maker, own, least, .. } = later;
+        Some(Arc::new(ToCome { maker, own, sets, least }))
     }
 
     /// What pods of a role ask, and their labels, that will be in the domain of a pod: what its

@@ -115,6 +115,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         maker: format!("{}/{index}/{revision}", set.uid).into(),
         own: (!leads).then(|| role.name.clone()),
         sets: if comes { vec![workers] } else { Vec::new() },
+        least: None,
         owners: vec![&*set.marks],
         of: None,
         level: level_of(member),

@@ -13,7 +13,7 @@
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::owner::{self, Gang};
-use super::{Member, lws, named_in};
+use super::{Member, lws, named_in, volcano};
 use crate::convert::gang::{Quorum, Role};
 use crate::convert::marks::Marks;
 
@@ -26,6 +26,8 @@ pub struct Later<'a> {
     pub own: Option<Text>,
     /// Those that are made after it.
     pub sets: Vec<Set<'a>>,
+    /// Members that must run together, those among them, if that is less than all.
+    pub least: Option<u32>,
     /// Labels and annotations that count for them after their templates.
     pub owners: Vec<&'a Marks>,
     /// The owner that tells its pod sets apart, if it does.
@@ -53,7 +55,9 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
     }
     match &gang.key {
         GangKey::Group(GangSource::KueueGroup, _) | GangKey::Pod(_) => None,
-        GangKey::Group(..) => lws::to_come(member).or_else(|| of_owner(member, labels)),
+        GangKey::Group(..) => lws::to_come(member)
+            .or_else(|| volcano::to_come(member))
+            .or_else(|| of_owner(member, labels)),
         // Other owners say it themselves.
         GangKey::Owner(..) => lws::to_come(member),
     }
@@ -84,6 +88,7 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
         maker: top.uid.clone(),
         own: own.map(|role| role.name.clone()),
         sets,
+        least: None,
         owners: gang.marks_above(member.above),
         of: Some(gang),
         level: None,

@@ -11,7 +11,8 @@
 //! replicas of each task for minimums, and start with fewer if their `minAvailable` says so.
 //!
 //! Pods of a task that depends on others (`dependsOn`) are made once those run: they are late
-//! members.
+//! members. Those that are made first know what its template says: as many of it as the minimum
+//! counts have places before any of them starts, which are kept until they come.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,9 +22,10 @@ use capstan_core::model::input::{GangRef, GangSource, Roles, Text};
 use super::fields::{Fields, Part};
 use super::groups;
 use super::kinds::Kind;
-use super::{Member, late};
+use super::to_come::{Later, Set};
+use super::{Member, count, late};
 use crate::api::keys;
-use crate::convert::gang::{Says, Task};
+use crate::convert::gang::{Role, Says, Task};
 use crate::convert::group::GroupSays;
 use crate::convert::marks::Marks;
 use crate::convert::sharing::Shared;
@@ -73,11 +75,18 @@ pub fn read_job(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Say
         let task = Part { value, path: &path };
         let named = fields.list(task, "dependsOn.name");
         let named = named.iter().filter_map(|(name, _)| name.as_str());
+        let after: Vec<Text> = named.map(|name| shared.texts.text(name)).collect();
+        let name = shared.texts.text(fields.text(task, "name").unwrap_or_default());
+        let role = match after.is_empty() {
+            true => None,
+            false => role(task, (&name, &fields.namespace), shared),
+        };
         tasks.push(Task {
-            name: shared.texts.text(fields.text(task, "name").unwrap_or_default()),
+            name,
             pods: fields.count(task, "replicas").unwrap_or(1),
-            after: named.map(|name| shared.texts.text(name)).collect(),
+            after,
             any: fields.text(task, "dependsOn.iteration") == Some("any"),
+            role,
         });
     }
     if tasks.iter().all(|task| task.after.is_empty()) {
@@ -85,6 +94,61 @@ pub fn read_job(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Say
     }
     let scheduler = scheduler.map(|name| shared.texts.text(name));
     Says { scheduler, tasks, ..Says::default() }
+}
+
+/// What pods of a task are made of; `None`: there is no template, or none that an API server would
+/// take.
+fn role(
+    task: Part<'_>,
+    (name, namespace): (&Text, &Text),
+    shared: &mut Shared,
+) -> Option<Arc<Role>> {
+    let at = task.path_of("template");
+    let template = Part { value: task.at("template"), path: &at };
+    template.value.as_object()?;
+    let added = [(keys::VOLCANO_TASK, &**name)];
+    Role::of(name, (template, namespace, &added[..]), 1, shared).ok().map(Arc::new)
+}
+
+/// Tasks of a job of which a member knows that they are made later, so many at most: each of its
+/// pods knows of all.
+const LATER_MAX: usize = 64;
+
+/// What a member knows of tasks that are made once others run: as many pods of each as must run
+/// together with those that are there, by what is stated.
+pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
+    let job = member.above.first()?.gang()?;
+    let exist = exist_of_tasks(member)?;
+    let group = groups::of(member.chain.first()?, member.namespace, member.directory);
+    let roles = group.and_then(|group| group.says.roles.as_deref());
+    let stated = match group {
+        Some(group) => group.says.min,
+        None => count(member.chain, keys::MIN_MEMBER, &mut Vec::new()),
+    };
+    let there = exist.iter().fold(0_u32, |sum, (_, pods)| sum.saturating_add(*pods));
+    let mut left = stated.map_or(u32::MAX, |stated| stated.saturating_sub(there));
+    let mut sets = Vec::new();
+    for (task, (_, pods)) in job.says.tasks.iter().zip(&exist) {
+        let Some(role) = task.role.as_deref().filter(|_| *pods == 0) else { continue };
+        let least = match roles {
+            Some(roles) => roles.get(&task.name).copied().unwrap_or(0),
+            None => left,
+        };
+        let count = least.min(task.pods);
+        if count > 0 && sets.len() < LATER_MAX {
+            left = left.saturating_sub(count);
+            sets.push(Set { role, count, done: 0 });
+        }
+    }
+    Some(Later {
+        maker: job.uid.clone(),
+        own: task_of(member).cloned(),
+        least: stated.filter(|_| !sets.is_empty()),
+        sets,
+        owners: member.above.iter().map(|owner| owner.marks()).collect(),
+        of: None,
+        level: None,
+    })
 }
 
 /// Pods of each task that can exist once this pod does, where a Job of Volcano's makes some only

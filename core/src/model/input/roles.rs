@@ -47,6 +47,9 @@ pub struct ToCome {
     /// it: their members bear the same maker, and the name of their set. What this member says of
     /// a minimum is without them.
     pub sets: Vec<OwnerPodSet>,
+    /// Members that must run together, those among them that are to come; `None`: the minimum of
+    /// this member and all of those.
+    pub least: Option<u32>,
 }
 
 /// Where a pod stands among those that are made from the same template.

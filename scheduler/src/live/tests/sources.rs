@@ -210,6 +210,48 @@ fn a_leader_knows_of_the_workers_that_are_made_after_it() {
     assert_eq!(known("LeaderReady", &Value::Null, (true, None)), None);
 }
 
+#[test]
+fn pods_of_a_task_know_of_those_that_are_made_after_it() {
+    let known = |task: &str, group: Value| {
+        let of = |name: &str, replicas: u32, after: Value| {
+            let template = json!({ "spec": { "containers": [{}] } });
+            let mut task = json!({ "name": name, "replicas": replicas, "template": template });
+            task["dependsOn"] = after;
+            task
+        };
+        let tasks = json!([
+            of("ps", 1, Value::Null),
+            of("worker", 2, json!({ "name": ["ps"] })),
+            of("last", 8, json!({ "name": ["worker"] }))
+        ]);
+        let spec = json!({ "schedulerName": "capstan", "tasks": tasks });
+        let mut member = pod_value("p", "p");
+        member["metadata"]["annotations"] =
+            json!({ "scheduling.k8s.io/group-name": "v", "volcano.sh/task-spec": task });
+        member["metadata"]["ownerReferences"] = json!([{ "kind": "Job", "name": "v", "uid": "u-v",
+            "apiVersion": "batch.volcano.sh/v1alpha1", "controller": true }]);
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::VolcanoGroup, "v", group, json!({}))));
+        live.take(Seen::Applied(gang(Of::VolcanoJob, "v", spec, json!({}))));
+        live.take(Seen::Applied(pod(member)));
+        let known = of_pod(&mut live, "p").to_come.expect("it knows its own");
+        let sets = known.sets.iter().map(|set| format!("{} {}", set.name, set.count));
+        (known.own.as_deref() == Some(task), sets.collect::<Vec<String>>(), known.least)
+    };
+    let text = |sets: &[&str]| sets.iter().map(|set| (*set).to_owned()).collect::<Vec<String>>();
+    let each = json!({ "minMember": 5, "minTaskMember": { "ps": 1, "worker": 1, "last": 3 } });
+    for (task, group, sets, least) in [
+        ("ps", &each, text(&["worker 1", "last 3"]), Some(5)),
+        ("worker", &each, text(&["last 3"]), Some(5)),
+        ("last", &each, Vec::new(), None),
+        ("ps", &json!({ "minMember": 2 }), text(&["worker 1"]), Some(2)),
+        ("ps", &json!({ "minMember": 5 }), text(&["worker 2", "last 2"]), Some(5)),
+        ("worker", &json!({ "minMember": 3 }), Vec::new(), None),
+    ] {
+        assert_eq!(known(task, group.clone()), (true, sets, least), "{task} {group}");
+    }
+}
+
 /// What is made later is known to those that are in one group with it.
 #[test]
 fn workers_know_of_a_late_launcher_that_will_be_in_their_group() {
