@@ -9,6 +9,9 @@
 //! gang needs. Only of those that will be in the same gang, which their template names, or their
 //! owner for all: a place for who is elsewhere would be kept in vain. Nothing is said where the
 //! gang is held, and in a group of Kueue's, which says itself how many it is.
+//!
+//! Each place costs the engine some hundred bytes, and whoever writes a number nothing. Where a
+//! gang would have too many none is kept, and the first of its members start without.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
@@ -16,6 +19,10 @@ use super::owner::{self, Gang};
 use super::{Member, lws, named_in, volcano};
 use crate::convert::gang::{Quorum, Role};
 use crate::convert::marks::Marks;
+
+/// Pods that are still to come of which places are kept in one gang, at most: more than the largest
+/// of those have that are made so.
+const PLACES_MAX: u32 = 4_096;
 
 /// What a member knows.
 #[derive(Debug)]
@@ -53,14 +60,17 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
     if gang.held.is_some() || gang.unknown_owner.is_some() {
         return None;
     }
-    match &gang.key {
+    let later = match &gang.key {
         GangKey::Group(GangSource::KueueGroup, _) | GangKey::Pod(_) => None,
         GangKey::Group(..) => lws::to_come(member)
             .or_else(|| volcano::to_come(member))
             .or_else(|| of_owner(member, labels)),
         // Other owners say it themselves.
         GangKey::Owner(..) => lws::to_come(member),
-    }
+    };
+    let places =
+        |later: &Later<'_>| later.sets.iter().fold(0_u32, |sum, set| sum.saturating_add(set.count));
+    later.filter(|later| places(later) <= PLACES_MAX)
 }
 
 /// The launcher of an MPIJob that waits for its workers, and what submits a RayJob.

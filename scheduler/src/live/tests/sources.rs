@@ -180,13 +180,14 @@ fn what_a_template_names_waits_for_nobody_who_is_made_late() {
 fn a_leader_knows_of_the_workers_that_are_made_after_it() {
     let lws = "leaderworkerset.sigs.k8s.io";
     let template = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
-    let known = |policy: &str, template: &Value, (leads, least): (bool, Option<&str>)| {
+    let of_size = |size: &str, policy: &str, template: &Value, who: (bool, Option<&str>)| {
+        let (leads, least) = who;
         let templates = json!({ "size": 3, "workerTemplate": template });
         let spec = json!({ "startupPolicy": policy, "leaderWorkerTemplate": templates });
         let mut member = pod_value("p", "p");
         member["metadata"]["labels"] =
             json!({ (format!("{lws}/name")): "l", (format!("{lws}/group-index")): "0" });
-        let mut annotations = json!({ (format!("{lws}/size")): "4" });
+        let mut annotations = json!({ (format!("{lws}/size")): size });
         if !leads {
             annotations[format!("{lws}/leader-name")] = "l-0".into();
         }
@@ -201,6 +202,9 @@ fn a_leader_knows_of_the_workers_that_are_made_after_it() {
         let sets = known.sets.iter().map(|set| format!("{} {}", set.name, set.count));
         Some((known.own.as_deref().map(str::to_owned), sets.collect::<Vec<String>>()))
     };
+    let known = |policy: &str, template: &Value, who: (bool, Option<&str>)| {
+        of_size("4", policy, template, who)
+    };
     let workers = |count: &str| Some((None, vec![format!("worker {count}")]));
     assert_eq!(known("LeaderReady", &template, (true, None)), workers("3"));
     assert_eq!(known("LeaderReady", &template, (true, Some("2"))), workers("1"));
@@ -208,6 +212,8 @@ fn a_leader_knows_of_the_workers_that_are_made_after_it() {
     assert_eq!(known("LeaderReady", &template, (false, None)), worker);
     assert_eq!(known("LeaderCreated", &template, (true, None)), None);
     assert_eq!(known("LeaderReady", &Value::Null, (true, None)), None);
+    // Nobody's number takes the memory of all.
+    assert_eq!(of_size("4000000000", "LeaderReady", &template, (true, None)), None);
 }
 
 #[test]
