@@ -57,7 +57,7 @@ impl Facts<'_> {
                 before: 0,
                 shape,
                 roles: in_group.then(|| Arc::new(roles)),
-                late: Some(set.done),
+                late: Some(0),
             });
         }
         let Later { maker, own, least, .. } = later;

@@ -109,7 +109,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
     let (set, size) = (set.filter(|_| leader_first)?, size?);
     let role = set.says.worker.as_deref()?;
     let least = count(member.chain, keys::MIN_MEMBER, &mut Vec::new()).unwrap_or(size);
-    let workers = Set { role, count: least.min(size).saturating_sub(1), done: 0 };
+    let workers = Set { role, count: least.min(size).saturating_sub(1) };
     let comes = leads && workers.count > 0;
     Some(Later {
         maker: format!("{}/{index}/{revision}", set.uid).into(),

@@ -1,6 +1,6 @@
 //! Pods of which the first members of a gang know that they are made after them.
 //!
-//! Problem: no minimum waits for members that are made once others run ([`late`](super::late)), and
+//! Problem: no minimum waits for members that are made once others run (`late` sees to that), and
 //! who starts without a thought of them holds what others need, and never gets what it waits for.
 //! Where the owner of all is the gang it says of which pods that is so; of a gang that a group, a
 //! label or a set of many gangs makes its members have to say it.
@@ -51,8 +51,6 @@ pub struct Set<'a> {
     pub role: &'a Role,
     /// How many the gang needs.
     pub count: u32,
-    /// How many of them ended well, as far as their owner has counted.
-    pub done: u32,
 }
 
 /// What a member of a gang, with these labels, knows of others that are made after it.
@@ -73,12 +71,13 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
     later.filter(|later| places(later) <= PLACES_MAX)
 }
 
-/// The launcher of an MPIJob that waits for its workers, and what submits a RayJob.
+/// The launcher of an MPIJob that waits for its workers, and what submits a RayJob. How far their
+/// owner is the engine knows: its pods are not told.
 fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a>> {
     let gang = Gang::above(member.above, member.directory)?;
-    let (top, says) = (gang.top, &gang.of.says);
+    let roles = &gang.of.says.roles;
     let late = |role: &&Role| role.quorum == Quorum::Late && role.count() > 0;
-    if top.says.finished.is_some() || top.says.suspended || !says.roles.iter().any(|it| late(&it)) {
+    if gang.top.says.suspended || !roles.iter().any(|role| late(&role)) {
         return None;
     }
     let group = named_in(member.chain, member.namespace)?;
@@ -86,16 +85,16 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
     let own = gang.role_of(labels, of_job);
     let mut sets = Vec::new();
     if own.is_none_or(|role| !late(&role)) {
-        let (joins, over) = (owner::in_gang(member, &group), gang.submitted(member.directory));
-        let roles = says.roles.iter().filter(late).filter(|role| joins(role));
-        sets.extend(roles.map(|role| Set {
-            role,
-            count: role.count(),
-            done: role.done.saturating_add(over),
-        }));
+        // What names a group below the owner of all (the cluster that a RayJob makes) does not
+        // for who submits it.
+        let at = member.above.iter().position(|owner| *owner.uid() == gang.top.uid);
+        let of_top = Member { above: &member.above[at.unwrap_or(0)..], ..*member };
+        let joins = owner::in_gang(&of_top, &group);
+        let roles = roles.iter().filter(late).filter(|role| joins(role));
+        sets.extend(roles.map(|role| Set { role, count: role.count() }));
     }
     Some(Later {
-        maker: top.uid.clone(),
+        maker: gang.top.uid.clone(),
         own: own.map(|role| role.name.clone()),
         sets,
         least: None,

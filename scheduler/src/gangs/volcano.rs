@@ -127,7 +127,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
     };
     let there = exist.iter().fold(0_u32, |sum, (_, pods)| sum.saturating_add(*pods));
     let mut left = stated.map_or(u32::MAX, |stated| stated.saturating_sub(there));
-    let mut sets = Vec::new();
+    let (mut sets, mut all) = (Vec::new(), there);
     for (task, (_, pods)) in job.says.tasks.iter().zip(&exist) {
         let Some(role) = task.role.as_deref().filter(|_| *pods == 0) else { continue };
         let least = match roles {
@@ -137,13 +137,14 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         let count = least.min(task.pods);
         if count > 0 && sets.len() < LATER_MAX {
             left = left.saturating_sub(count);
-            sets.push(Set { role, count, done: 0 });
+            sets.push(Set { role, count });
+            all = all.saturating_add(count);
         }
     }
     Some(Later {
         maker: job.uid.clone(),
         own: task_of(member).cloned(),
-        least: stated.filter(|_| !sets.is_empty()),
+        least: stated.map(|stated| stated.min(all)).filter(|_| !sets.is_empty()),
         sets,
         owners: member.above.iter().map(|owner| owner.marks()).collect(),
         of: None,

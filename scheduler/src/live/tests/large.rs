@@ -33,6 +33,32 @@ fn a_job_may_have_tens_of_thousands_of_tasks_that_wait_for_each_other() {
     }
 }
 
+/// Where not all of them are planned for nobody waits for the others.
+#[test]
+fn of_many_tasks_that_come_later_the_first_are_planned_for() {
+    let task = |at: u32| {
+        let after = if at > 0 { vec!["t0"] } else { Vec::new() };
+        json!({ "name": format!("t{at}"), "replicas": 1, "dependsOn": { "name": after },
+            "template": { "spec": { "containers": [{}] } } })
+    };
+    for (tasks, later, least) in [(10, 9, 10), (100, 64, 65)] {
+        let mut live = synced(&Config::default());
+        let group = json!({ "minMember": tasks });
+        live.take(Seen::Applied(gang(Of::VolcanoGroup, "v", group, json!({}))));
+        let all: Vec<Value> = (0..tasks).map(task).collect();
+        let spec = json!({ "schedulerName": "capstan", "tasks": all });
+        live.take(Seen::Applied(gang(Of::VolcanoJob, "v", spec, json!({}))));
+        let mut value = pod_value("p", "p");
+        value["metadata"]["annotations"] =
+            json!({ "scheduling.k8s.io/group-name": "v", "volcano.sh/task-spec": "t0" });
+        value["metadata"]["ownerReferences"] = json!([{ "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job", "name": "v", "uid": "u-v", "controller": true }]);
+        live.take(Seen::Applied(pod(value)));
+        let known = of_pod(&mut live, "p").to_come.expect("it knows of them");
+        assert_eq!((known.sets.len(), known.least), (later, Some(least)), "{tasks}");
+    }
+}
+
 #[test]
 fn an_owner_may_have_thousands_of_pod_sets_of_one_name() {
     const SETS: usize = 3_000;
