@@ -71,9 +71,9 @@ impl ClusterState {
         owner.is_some_and(|owner| self.came.get(&owner.uid) == Some(&owner.incarnation))
     }
 
-    /// The priority of an owner's gang, of whose pods that exist the highest is this; `None`: it has
-    /// no such owner. Theirs was settled when they were made, and stays whatever became of the class
-    /// since. The template tells what those will have that are still to be made.
+    /// The priority of an owner's gang, of whose pods that exist the highest is this; `None`: it
+    /// has no such owner. Theirs was settled when they were made, and stays whatever became of the
+    /// class since. The template tells what those will have that are still to be made.
     pub(super) fn of_template(&self, workload: WorkloadIdx, highest: Option<i32>) -> Option<i32> {
         let owner = self.owner_of(workload)?;
         let priority = owner.priority;
@@ -85,7 +85,7 @@ impl ClusterState {
         })
     }
 
-    /// Whether all pods that an owner makes as things are exist.
+    /// Whether all pods exist that an owner makes, as things are.
     pub(super) fn all_made(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> bool {
         let made = self.heard(workload).filter(|pod| !pod.kept()).count() as u64;
         made >= u64::from(owner.pods().min(owner.left.unwrap_or(u32::MAX)))

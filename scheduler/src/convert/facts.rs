@@ -265,8 +265,7 @@ impl Facts<'_> {
             let apart = done.is_some() && parted && gang.is_elsewhere(role);
             let roles = gangs::ray::in_role(gang, least, (role.name.clone(), None));
             for Alike { name, labels, shape, before, count } in role.kinds() {
-                let kind = (role, shape, labels);
-                let shape = self.shape_of(kind, (&of_role, namespace, ours));
+                let shape = self.shape_of((role, shape, labels), (&of_role, namespace, ours));
                 let shape = self.in_set(shape, named.then_some(&role.name), levels.clone());
                 let count = if made && !apart { count } else { 0 };
                 // Pods of the sets before end first.
