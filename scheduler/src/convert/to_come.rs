@@ -22,7 +22,7 @@ use crate::gangs::{self, Member, wishes};
 
 impl Facts<'_> {
     /// What a pod knows of others of its gang that are made after it.
-    pub(super) fn to_come(
+    pub(super) fn who_comes(
         &mut self,
         (pod, member): (&PodDraft, &Member<'_>),
         gang: &GangRef,

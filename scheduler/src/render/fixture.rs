@@ -299,6 +299,60 @@ fn forecast() -> Forecast {
     Forecast { start: Time(NOW.0 + 20 * 60_000), reserved: false, assumes }
 }
 
+fn remedies() -> Vec<Remedy> {
+    vec![
+        Remedy {
+            change: Change::WaitFor {
+                workload: "vision/train-resnet".into(),
+                with: vec![],
+                at: Some(Time(NOW.0 + 20 * 60_000)),
+                learned: false,
+            },
+            first: None,
+            per_hour: None,
+            preempts: vec![],
+            loses: None,
+            after: vec![],
+            unless: None,
+        },
+        Remedy {
+            change: Change::FewerPods { pods: 3 },
+            first: Some(3),
+            per_hour: Some(MicroUsd(36_750_000)),
+            preempts: vec![],
+            loses: None,
+            after: vec![],
+            unless: None,
+        },
+        Remedy {
+            change: Change::AllowCapacity {
+                types: vec![CapacityType::Spot, CapacityType::OnDemand],
+                added: 1,
+            },
+            first: None,
+            per_hour: Some(MicroUsd(131_080_000)),
+            preempts: vec![],
+            loses: None,
+            after: vec![],
+            unless: None,
+        },
+        Remedy {
+            change: Change::AllowPreemption {
+                cluster_queue: "team-language".into(),
+                field: "reclaimWithinCohort",
+                value: "Any",
+                victims: vec!["vision/sweep-7".into()],
+            },
+            first: None,
+            per_hour: Some(MicroUsd(50_000_000)),
+            preempts: vec!["vision/sweep-7".into()],
+            loses: Some(MicroUsd(2_400_000)),
+            after: vec![],
+            unless: None,
+        },
+    ]
+}
+
 pub fn explanation() -> WorkloadExplanation {
     let simulated = result();
     let workload = simulated.workloads[2].clone();
@@ -317,57 +371,7 @@ pub fn explanation() -> WorkloadExplanation {
             },
             Obstacle { reason: no_room(), asked: Some(8), left: Some(5), binding: None },
         ],
-        remedies: vec![
-            Remedy {
-                change: Change::WaitFor {
-                    workload: "vision/train-resnet".into(),
-                    with: vec![],
-                    at: Some(Time(NOW.0 + 20 * 60_000)),
-                    learned: false,
-                },
-                first: None,
-                per_hour: None,
-                preempts: vec![],
-                loses: None,
-                after: vec![],
-                unless: None,
-            },
-            Remedy {
-                change: Change::FewerPods { pods: 3 },
-                first: Some(3),
-                per_hour: Some(MicroUsd(36_750_000)),
-                preempts: vec![],
-                loses: None,
-                after: vec![],
-                unless: None,
-            },
-            Remedy {
-                change: Change::AllowCapacity {
-                    types: vec![CapacityType::Spot, CapacityType::OnDemand],
-                    added: 1,
-                },
-                first: None,
-                per_hour: Some(MicroUsd(131_080_000)),
-                preempts: vec![],
-                loses: None,
-                after: vec![],
-                unless: None,
-            },
-            Remedy {
-                change: Change::AllowPreemption {
-                    cluster_queue: "team-language".into(),
-                    field: "reclaimWithinCohort",
-                    value: "Any",
-                    victims: vec!["vision/sweep-7".into()],
-                },
-                first: None,
-                per_hour: Some(MicroUsd(50_000_000)),
-                preempts: vec!["vision/sweep-7".into()],
-                loses: Some(MicroUsd(2_400_000)),
-                after: vec![],
-                unless: None,
-            },
-        ],
+        remedies: remedies(),
         nodes_of: None,
         nodes_as: None,
         nodes: verdicts(),

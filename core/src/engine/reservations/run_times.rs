@@ -214,11 +214,18 @@ impl Engine {
         Some(End::of_run(self.last_end(workload, at), longest))
     }
 
-    /// When a member with a place began, or begins: who follows others of its gang does now.
+    /// When a member with a place began, or begins: who follows others of its gang does now, and so
+    /// does who joins those that are bound.
     fn begun(&self, workload: WorkloadIdx, pod: PodIdx) -> Option<Time> {
         let (entry, member) = (&self.state.workloads[workload], &self.state.pods[pod]);
-        let now = (entry.between && member.kept()).then_some(self.state.now);
-        now.or(member.bound_at).or(entry.assignment.as_ref().map(|held| held.at))
+        if member.bound_at.is_some() && !member.kept() {
+            return member.bound_at;
+        }
+        let first = entry.members.first().map(|first| &self.state.pods[*first]);
+        let joins = first.is_some_and(|first| first.place.is_some() && first.bound_at.is_some());
+        let now = if member.kept() { entry.between } else { joins };
+        let held = entry.assignment.as_ref().map(|held| held.at);
+        now.then_some(self.state.now).or(member.bound_at).or(held)
     }
 
     /// When work ends whose members with places end by then: with the last of those that stand in
