@@ -82,6 +82,12 @@ impl Engine {
         let mut aside = Txn::begin(&mut self.state).set_aside();
         let mut lacking = self.lacking(slots.iter().map(|slot| (slot.queue, slot.workload)));
         let mut ends = ends.to_vec();
+        if !lacking.is_empty() {
+            // The round to come completes them with what is free already.
+            let whole;
+            (aside, whole) = self.complete_first(aside, &mut lacking, self.state.now);
+            will_end_whole(&mut ends, 0, whole);
+        }
         let (mut at, mut found, mut late) = (0, Vec::with_capacity(slots.len()), None);
         for (slot, number) in slots.iter().zip(0..) {
             aside = self.end_until(aside, (&mut ends, &mut at), &mut lacking, slot.start);
