@@ -92,6 +92,8 @@ pub(crate) struct Reservations {
     tried: BTreeMap<Option<QueueIdx>, Vec<WorkloadIdx>>,
     /// How often an end did not come that a start was reserved for.
     broken: BTreeMap<WorkloadIdx, u32>,
+    /// The first start that a head was promised, while shares decide who goes before it.
+    promised: BTreeMap<WorkloadIdx, Time>,
     /// Somebody was settled who goes before some of them: whether they hold is to be found out.
     pub doubtful: bool,
     /// Some start was given up or put off: who was held for it is looked at again.
@@ -184,6 +186,7 @@ impl Engine {
             self.reservations.give_up(workload);
         }
         self.reservations.broken.remove(&workload);
+        self.reservations.promised.remove(&workload);
         self.reservations.without.remove(&workload);
     }
 
@@ -302,6 +305,7 @@ impl Engine {
         }
         self.reservations.kept.push(Reservation { slot, looked_at: true });
         self.reservations.asked.insert(workload, asks);
+        self.note_promised(workload, slot.start);
         self.note_keepers(workload);
         self.sort_reservations();
         self.mark(workload);
@@ -490,9 +494,18 @@ impl Engine {
         // Who ends in between may pass now.
         self.reservations.moved |= kept.slot.start < start;
         kept.slot.start = start;
+        self.note_promised(workload, start);
         self.sort_reservations();
         self.mark(workload);
         self.restate(workload, start);
+    }
+
+    /// Remembers the first start that a head was promised.
+    fn note_promised(&mut self, workload: WorkloadIdx, start: Time) {
+        if self.state.quota.shares_fairly() {
+            let first = self.reservations.promised.entry(workload).or_insert(start);
+            *first = start.min(*first);
+        }
     }
 
     fn sort_reservations(&mut self) {

@@ -14,6 +14,11 @@
 //! does not go before it, whoever came first: what was promised is kept. Among reserved starts ties
 //! end as in a round, at the earlier, then the uid.
 //!
+//! By shares whoever comes may stand before a head of a larger one, and put off its start, and the
+//! next may again, while others are held for it: it would never come. So a start is put off like
+//! that only until the first time that was promised has passed. From then on its head goes before
+//! all that borrow: of several the one whose time passed first. A restart forgets that time.
+//!
 //! A round compares shares as if each head ran, and at a tie of cohorts the heads that lead there;
 //! what stays within its own has to lead in its cohort, too. In a cohort that holds queues alone
 //! starts to come are compared as if they ran now: else a start is promised to one that the same
@@ -90,6 +95,8 @@ pub(super) struct Rank {
     unqueued: bool,
     /// How far its queue borrows; with fair sharing, whether it does.
     borrows: u32,
+    /// Where shares decide: when it was to start, if that has passed; else the end of all time.
+    overdue: Time,
     /// How those around it stand, where that decides.
     around: Around,
     priority: Reverse<i32>,
@@ -161,9 +168,16 @@ impl Engine {
         Rank {
             unqueued: who.queue.is_none(),
             borrows: if by_share { 1 } else { who.borrowing },
+            overdue: self.overdue(who.workload).filter(|_| by_share).unwrap_or(Time(i64::MAX)),
             around: around.unwrap_or_default(),
             priority: Reverse(self.state.workloads[who.workload].priority),
         }
+    }
+
+    /// When work that waits was to start first, if that has passed.
+    fn overdue(&self, workload: WorkloadIdx) -> Option<Time> {
+        let promised = self.reservations.promised.get(&workload).copied();
+        promised.filter(|promised| *promised < self.state.now)
     }
 
     /// The same with ties ended.
