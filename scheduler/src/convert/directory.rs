@@ -246,7 +246,7 @@ impl Owner {
     /// RuntimeClasses of its pods.
     pub fn runtimes(&self) -> impl Iterator<Item = &Runtime> {
         let job = self.job().and_then(|job| job.runtime.as_deref());
-        let roles = self.gang().into_iter().flat_map(|gang| &gang.says.roles);
+        let roles = self.gang().into_iter().flat_map(GangDraft::templates);
         job.into_iter().chain(roles.filter_map(|role| role.runtime.as_deref()))
     }
 

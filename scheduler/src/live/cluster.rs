@@ -452,9 +452,9 @@ impl Live {
     /// A RuntimeClass changed: pods are as the API server made them, templates are not.
     fn shape_again(&mut self, class: &Text) {
         let of_class = |owner: &Owner| owner.runtimes().any(|runtime| runtime.class == *class);
-        let jobs = self.directory.owners.iter().filter(|(_, owner)| of_class(owner));
-        self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
-        self.tell_trains();
+        let concerned = self.directory.owners.iter().filter(|(_, owner)| of_class(owner));
+        let concerned = concerned.map(|(key, _)| key.clone()).collect();
+        self.tell_templates(concerned);
     }
 
     fn put_queueing(&mut self, kind: Kind, queue: Queueing, origin: Origin, mut value: Value) {

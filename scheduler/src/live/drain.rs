@@ -195,7 +195,8 @@ impl Live {
             let claims = owner.claims();
             claims.into_iter().any(|claims| changed.concerns(claims, &key.1))
         });
-        self.dirty.owners.extend(concerned.map(|(key, _)| key.clone()));
+        let concerned: Vec<OwnerKey> = concerned.map(|(key, _)| key.clone()).collect();
+        self.tell_templates(concerned);
     }
 
     /// A default queue concerns the Jobs of its namespace that name none, and their pods.

@@ -160,6 +160,21 @@ impl Live {
         }
     }
 
+    /// Templates of these owners mean something else now: so they do for what is made of them, and
+    /// for pods that are there, which say what those are that come after them.
+    pub(super) fn tell_templates(&mut self, owners: Vec<OwnerKey>) {
+        if owners.is_empty() {
+            return;
+        }
+        for key in &owners {
+            if self.directory.owners.get(key).is_some_and(|owner| owner.gang().is_some()) {
+                self.disturb(key);
+            }
+        }
+        self.dirty.owners.extend(owners);
+        self.tell_trains();
+    }
+
     /// What a class changes about a JobSet it changes about the TrainJob that made it.
     pub(super) fn tell_trains(&mut self) {
         let trains = self.directory.owners.iter().filter(|(_, owner)| {

@@ -227,7 +227,7 @@ fn gang(kind: gangs::Kind, looks: &mut Looks) -> Value {
         gangs::Kind::JobSet => json!({ "replicatedJobs": roles, "suspend": looks.flag() }),
         gangs::Kind::TrainJob => json!({ "suspend": looks.flag() }),
         gangs::Kind::LeaderWorkerSet => json!({
-            "leaderWorkerTemplate": { "size": 2 },
+            "leaderWorkerTemplate": { "size": 2, "workerTemplate": { "spec": spec(looks) } },
             "startupPolicy": looks.one_of(&[Value::Null, json!("LeaderReady")]),
         }),
         _ => json!({

@@ -8,6 +8,7 @@ use super::Kind;
 use super::cluster::Live;
 use super::roster::Named;
 use crate::api::limits::LimitRange;
+use crate::convert::directory::Owner;
 use crate::convert::ranges::LimitRangeDraft;
 
 impl Live {
@@ -34,8 +35,10 @@ impl Live {
         let waits = self.pods.iter().filter(|(_, pod)| pod.contents.is_some());
         let waits = waits.filter(|(_, pod)| anew.contains(&pod.namespace));
         self.dirty.pods.extend(waits.map(|(uid, _)| uid.clone()));
-        let owners = self.directory.owners.iter().filter(|(_, owner)| owner.runs());
+        let made = |owner: &Owner| owner.runs() || owner.gang().is_some();
+        let owners = self.directory.owners.iter().filter(|(_, owner)| made(owner));
         let owners = owners.filter(|((_, namespace, _), _)| anew.contains(namespace));
-        self.dirty.owners.extend(owners.map(|(key, _)| key.clone()));
+        let owners = owners.map(|(key, _)| key.clone()).collect();
+        self.tell_templates(owners);
     }
 }

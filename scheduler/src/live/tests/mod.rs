@@ -11,6 +11,7 @@ mod grouped;
 mod groups;
 mod joining;
 mod large;
+mod later;
 mod named;
 mod others;
 mod queues;
