@@ -314,7 +314,8 @@ fn upstream(
     let (status, reason, message) = match &wish.stands {
         Stands::Placed | Stands::Started => ("True", "Scheduled", ""),
         Stands::Waits(why) | Stands::InPart(why) => {
-            let word = if is_malformed(why) { "SchedulerError" } else { "Unschedulable" };
+            // Who waits for quota is told so: more nodes would not help.
+            let word = if is_malformed(why) { "SchedulerError" } else { why.reason.as_str() };
             ("False", word, why.message.as_str())
         }
         Stands::Open | Stands::Gathers(_) | Stands::Left | Stands::Ended(_) => return None,

@@ -157,6 +157,24 @@ fn kubernetes_groups_are_told_why_they_wait_and_once_that_they_have_nodes() {
     assert_eq!(scene.requests(), before);
 }
 
+/// More nodes would not help it.
+#[test]
+fn kubernetes_groups_that_wait_for_quota_are_not_told_that_nodes_lack_room() {
+    let mut scene = Scene::of(0, json!({}));
+    let why = Reason::HeldBack {
+        head: "ns/first".into(),
+        queue: "q".into(),
+        flavor: "f".into(),
+        resource: "cpu".into(),
+        asked: 2,
+        left: 1,
+        kept: 3,
+    };
+    let status = scene.told(1_000, waits(gang(State::Queued), why, &[]));
+    let told = condition(&status, "PodGroupInitiallyScheduled").expect("it was told");
+    assert_eq!((&told["status"], &told["reason"]), (&json!("False"), &json!("WaitingForQuota")));
+}
+
 #[test]
 fn the_condition_has_the_name_of_its_version() {
     for (version, of) in [
