@@ -7,8 +7,8 @@ use capstan_core::model::input::{Input, PodFacts, PreemptReclaim, PreemptWithin,
 use capstan_core::plan::State;
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, local_queue, namespace, node,
-    nominal, pod, shape,
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, labels, local_queue, namespace,
+    node, nominal, pod, shape,
 };
 use capstan_tests::play::Stage;
 
@@ -91,4 +91,70 @@ fn quota_is_raised_by_no_more_than_its_victims_leave_short() {
     let words = "raise nominalQuota of q by 26 cpu (flavor default)";
     assert_eq!((&*raise.change.to_string(), raise.preempts.len()), (words, 2), "{raise:?}");
     assert!(!starts(&owning(29_999)) && starts(&owning(30_000)));
+}
+
+/// What a queue owns of a flavor of each kind: of cores (in thousandths), or of GPUs.
+type Owned = [(&'static str, i64); 2];
+
+/// `big` asks four cores and four GPUs, each the quota of a group of flavors, of two nodes of which
+/// one is of the flavors amd and a100, and the other of intel and h100.
+fn in_two_groups(cpus: Owned, gpus: Owned, runs: Option<Input>) -> Stage {
+    let kinds = [("n1", "amd", "a100"), ("n2", "intel", "h100")];
+    let mut stage = Stage::new(Time(3_600_000));
+    stage.add([namespace()]);
+    for (name, cpu, gpu) in kinds {
+        let mut facts = node(name, &[(GPU, 8), ("cpu", 16_000)]);
+        facts.labels.extend(labels(&[("cpu", cpu), ("gpu", gpu)]));
+        stage.add([Input::Node(facts.into())]);
+        stage.add([Input::Flavor(flavor(cpu, &[("cpu", cpu)]))]);
+        stage.add([Input::Flavor(flavor(gpu, &[("gpu", gpu)]))]);
+    }
+    let of = |resource: &'static str, [(one, first), (other, second)]: Owned| {
+        let (one_has, other_has) = ([(resource, nominal(first))], [(resource, nominal(second))]);
+        group(&[(one, &one_has), (other, &other_has)])
+    };
+    let mut facts = cluster_queue("q", None, of("cpu", cpus));
+    facts.groups.push(of(GPU, gpus));
+    stage.add([Input::LocalQueue(local_queue("q")), Input::ClusterQueue(facts)]);
+    stage.add(runs);
+    stage.settle(|_| {});
+    let asks = shape(&[("cpu", 4_000), (GPU, 4)]);
+    stage.add([Input::Pod(pod("big", &asks, &in_queue(Some("q"))))]);
+    stage.settle(|_| {});
+    stage
+}
+
+/// The first remedy in words.
+fn first(stage: &mut Stage) -> Option<String> {
+    remedies(stage).first().map(|remedy| remedy.change.to_string())
+}
+
+#[test]
+fn quotas_of_several_groups_are_raised_that_have_nodes_in_common() {
+    // Both are short of both, and the first of one group has no node with the first of the other.
+    let waits = |cpus, gpus| in_two_groups(cpus, gpus, None);
+    let (cpus, gpus) = ([("amd", 2_000), ("intel", 2_000)], [("h100", 2), ("a100", 2)]);
+    let words = "raise nominalQuota of q by 2 GPUs (flavor a100) and by 2 cpu (flavor amd)";
+    assert_eq!(first(&mut waits(cpus, gpus)).as_deref(), Some(words));
+    for (milli, count, enough) in [(4_000, 4, true), (3_999, 4, false), (4_000, 3, false)] {
+        let (cpus, gpus) = ([("amd", milli), cpus[1]], [gpus[0], ("a100", count)]);
+        assert_eq!(starts(&waits(cpus, gpus)), enough, "with {milli} and {count}");
+    }
+}
+
+#[test]
+fn quotas_of_several_groups_are_raised_where_there_is_room() {
+    // The first node is full of what the queue runs.
+    let waits = |cpus, gpus| {
+        let asks = shape(&[("cpu", 16_000), (GPU, 8)]);
+        let runs = Input::Pod(pod("runs", &asks, &in_queue(Some("q"))));
+        in_two_groups(cpus, gpus, Some(runs))
+    };
+    let (cpus, gpus) = ([("amd", 16_000), ("intel", 2_000)], [("a100", 8), ("h100", 2)]);
+    let words = "raise nominalQuota of q by 2 GPUs (flavor h100) and by 2 cpu (flavor intel)";
+    assert_eq!(first(&mut waits(cpus, gpus)).as_deref(), Some(words));
+    for (milli, count, enough) in [(4_000, 4, true), (3_999, 4, false), (4_000, 3, false)] {
+        let (cpus, gpus) = ([cpus[0], ("intel", milli)], [gpus[0], ("h100", count)]);
+        assert_eq!(starts(&waits(cpus, gpus)), enough, "with {milli} and {count}");
+    }
 }

@@ -35,6 +35,7 @@ mod least;
 mod limits;
 mod rivals;
 mod run_time;
+mod together;
 
 /// Remedies shown: as many as people compare before they decide.
 const REMEDIES_MAX: usize = 6;

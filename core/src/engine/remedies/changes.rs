@@ -19,7 +19,6 @@ use crate::model::input::{
     PreemptionPolicy, Text,
 };
 use crate::model::workload::QueueRef;
-use crate::quota::build::Group;
 use crate::quota::tree::QuotaTree;
 use crate::time::Time;
 
@@ -46,7 +45,7 @@ struct Raised<'a> {
 
 /// How much a quota is raised at first.
 #[derive(Clone, Copy, Debug)]
-enum Raise {
+pub(super) enum Raise {
     /// Until as much is left as is asked.
     Until(Left),
     /// The same beside what heads keep back.
@@ -258,36 +257,6 @@ impl Engine {
         found
     }
 
-    /// More quota of a flavor of each resource group, where that of one alone is not enough: of
-    /// those that are `short`, else of the first in the group.
-    fn raise_together(
-        &mut self,
-        now: Time,
-        index: WorkloadIdx,
-        queue: QueueIdx,
-        short: &[(FlavorIdx, i64)],
-    ) -> Option<Remedy> {
-        let groups = &self.state.quota.queue(queue).groups;
-        let of_group = |group: &Group| {
-            let known = short.iter().find(|(flavor, _)| group.flavors.contains(flavor));
-            known.copied().or_else(|| Some((*group.flavors.first()?, 0)))
-        };
-        let flavors: Vec<(FlavorIdx, i64)> = groups.iter().filter_map(of_group).collect();
-        if flavors.len() < 2 || short.is_empty() {
-            return None;
-        }
-        let (mut cheap, mut dear) = (Asked::new(), Asked::new());
-        for (flavor, told) in flavors {
-            for (all, cost) in [(&mut cheap, Cost::Least), (&mut dear, Cost::Now { told })] {
-                // What all sets ask comes last.
-                let mut asked = self.asked_of(index, queue, flavor, cost);
-                all.extend(asked.pop().unwrap_or_default());
-            }
-        }
-        let mut tries = in_turn(&cheap, &dear).into_iter();
-        tries.find_map(|(how, asked)| self.raise_for(now, index, queue, (&asked[..], (how, true))))
-    }
-
     /// Flavors whose quota is short, with what members were told to cost. Where none is, and heads
     /// keep back what is there or have their start reserved, those that it would get.
     fn flavors_to_raise(&mut self, now: Time, index: WorkloadIdx) -> Vec<(FlavorIdx, i64)> {
@@ -321,7 +290,7 @@ impl Engine {
     }
 
     /// Raises for what is asked.
-    fn raise_for(
+    pub(super) fn raise_for(
         &mut self,
         now: Time,
         index: WorkloadIdx,
@@ -483,7 +452,7 @@ impl Engine {
 
 /// How quotas are raised first, and for what: for the least that members can cost, where others may
 /// be preempted who hold the cheapest nodes, and for what they cost now.
-fn in_turn<'a, T: PartialEq>(least: &'a T, now: &'a T) -> Vec<(Raise, &'a T)> {
+pub(super) fn in_turn<'a, T: PartialEq>(least: &'a T, now: &'a T) -> Vec<(Raise, &'a T)> {
     let [ever, all] = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
     let less = (least != now).then_some(least);
     let first = less.map(|least| (ever, least)).into_iter();
