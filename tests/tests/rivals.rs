@@ -30,11 +30,16 @@ fn work(queue: &str, name: &str, gpus: i64, priority: i32) -> Input {
     Input::Pod(PodFacts { priority, ..facts })
 }
 
-/// The same of priority zero, and it says that it runs for an hour.
-fn brief(queue: &str, name: &str, gpus: i64) -> Input {
-    let expected_runtime = Some(Span(HOUR));
+/// The same of priority zero, and it says that it runs for so many hours.
+fn lasting(queue: &str, name: &str, gpus: i64, hours: i64) -> Input {
+    let expected_runtime = Some(Span(hours * HOUR));
     let wishes = Wishes { expected_runtime, ..(*in_queue(Some(queue))).clone() };
     Input::Pod(pod(name, &shape(&[(GPU, gpus)]), &Arc::new(wishes)))
+}
+
+/// The same for an hour.
+fn brief(queue: &str, name: &str, gpus: i64) -> Input {
+    lasting(queue, name, gpus, 1)
 }
 
 /// What runs in these queues on a node of 64 GPUs, and what waits then.
@@ -175,5 +180,52 @@ fn a_raise_is_found_that_leaves_alone_what_a_strict_head_keeps_back() {
         let raised = waiting(own);
         let started = (starts(&raised, "big"), starts(&raised, "head"));
         assert_eq!(started, (first, false), "with {own}");
+    }
+}
+
+/// `ahead` asks five of b, and starts when b1 and b2 have ended, which leave six, while a borrows
+/// two. `big` asks two more of a, and says not how long it runs.
+fn held_for_a_start(own: i64) -> Stage {
+    let runs = [lasting("b", "b1", 3, 3), lasting("b", "b2", 3, 4), work("a", "a1", 2, 0)];
+    let waits = [brief("b", "ahead", 5), work("a", "big", 2, 0)];
+    stage([queue("a", nominal(own)), queue("b", nominal(8))], runs, waits)
+}
+
+#[test]
+fn a_start_that_is_sooner_with_a_raise_is_left_alone_too() {
+    // With two more ahead borrows them once b1 has ended: big would have to leave them.
+    let found = remedies(&mut held_for_a_start(0));
+    let expected = [
+        "raise nominalQuota of a by 4 GPUs (flavor default)",
+        "wait for team/a1 to end, unless team/ahead goes first",
+    ];
+    assert_eq!(words(&found), expected);
+    for (own, first) in [(2, false), (3, false), (4, true)] {
+        let raised = held_for_a_start(own);
+        let started = (starts(&raised, "big"), starts(&raised, "ahead"));
+        assert_eq!(started, (first, false), "with {own}");
+    }
+    let mut stage = held_for_a_start(0);
+    stage.pods.remove("a1").expect("it runs");
+    stage.add([Input::PodGone("a1".into())]);
+    stage.settle(|_| {});
+    assert!(!starts(&stage, "big"), "without a1");
+}
+
+#[test]
+fn a_start_that_only_a_raise_makes_possible_is_left_alone_too() {
+    // All that b owns is what ahead asks, and a1, of which nobody knows when it ends, borrows two
+    // of it. With two more ahead starts when b1 and b2 have ended, if big has not begun.
+    let waiting = |own| {
+        let runs = [lasting("b", "b1", 3, 3), lasting("b", "b2", 3, 4), work("a", "a1", 2, 0)];
+        let waits = [brief("b", "ahead", 8), work("a", "big", 2, 0)];
+        stage([queue("a", nominal(own)), queue("b", nominal(8))], runs, waits)
+    };
+    let found = remedies(&mut waiting(0));
+    let raise = found.iter().find(|remedy| remedy.unless.is_none()).expect("there is one");
+    let words = "raise nominalQuota of a by 4 GPUs (flavor default)";
+    assert_eq!(raise.change.to_string(), words, "{found:?}");
+    for (own, first) in [(2, false), (3, false), (4, true)] {
+        assert_eq!(starts(&waiting(own), "big"), first, "with {own}");
     }
 }

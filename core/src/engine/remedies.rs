@@ -5,10 +5,11 @@
 //! it, and the change is kept only if it then starts. So a remedy says what the engine would do.
 //! Heads of other queues have their turns (`rivals`): who of them would take what it needs is told
 //! with the change, and such changes come last. Nor does a start count that would delay one that is
-//! reserved for another: it is held. Where nothing is admitted until other work has started, it is
-//! told of a start that it comes once that has. Work that waits for anything but room or quota gets
-//! none: no change of these kinds would help it. Costs a bounded number of nominations, and where
-//! starts are reserved a few plays of their timetable for each; on request only.
+//! reserved for another, or will be once the change is made: it is held. Where nothing is admitted
+//! until other work has started, it is told of a start that it comes once that has. Work that waits
+//! for anything but room or quota gets none: no change of these kinds would help it. Costs a
+//! bounded number of nominations, and where starts are reserved a few plays of their timetable for
+//! each; on request only.
 
 use std::collections::BTreeSet;
 
@@ -93,6 +94,8 @@ impl Engine {
         if !self.waits_for_room(index) || self.fits(now, index) {
             return Vec::new();
         }
+        // What the last step played is its own.
+        let plays = std::mem::take(&mut self.counts.forecasts);
         let mut found = match self.only_delays(now, index) {
             true => self.after_reserved(now, index),
             false => self.endings(now, index),
@@ -106,6 +109,7 @@ impl Engine {
         found.extend(self.more_preemption(now, index));
         found.sort_by_cached_key(order);
         found.truncate(REMEDIES_MAX);
+        self.counts.forecasts = plays;
         if cfg!(debug_assertions) && self.state.small() {
             self.state.recount();
         }

@@ -5,15 +5,19 @@
 //! workload start with what they find, or keep back what heads of strict queues do, in a
 //! transaction that is rolled back, and the workload is tried beside them. Who comes after it takes
 //! nothing from it. Whose start is reserved may start sooner because of the change: it has its turn
-//! as the others do, and only where it does not start then is its reserved start left alone. Before
-//! all heads gangs that run take what they lack (`cycle/lacking.rs`).
+//! as the others do. Where it does not start then its reserved start is left alone, and that is the
+//! one that it finds at its turn, as does who had none: who waits is held for it from then on. What
+//! ends by itself brings no start forward that was found with that end. Before all heads gangs that
+//! run take what they lack (`cycle/lacking.rs`).
 //!
 //! Played is the round in which the workload has its turn, with the first of every queue. Who goes
 //! before it in its own queue is told as such, and is not played; but it takes the turn of that
 //! queue beside the first of all others, which so have theirs before the workload. What they keep
 //! back they keep anew in each round, from whom that settles after them. Who comes up in another
 //! queue once its first has started is not played. Cost: one nomination for each of a few
-//! heads that may go first, and one of the workload for each of those that take something.
+//! heads that may go first, and one of the workload for each of those that take something, or have
+//! another start reserved then. That is searched where it would start if not for those
+//! (`engine/reservations/tried.rs`).
 
 use std::ops::ControlFlow;
 
@@ -27,6 +31,9 @@ use crate::time::Time;
 
 /// Heads of other queues that are played: those of its own tree first, by priority and age.
 const RIVALS_MAX: usize = 16;
+
+/// Who is refused at its turn, and whether only for the sake of reserved starts.
+type Refused = (Entry, bool);
 
 impl Engine {
     /// How a workload would start at that time, perhaps only without anybody being stopped for it,
@@ -83,8 +90,9 @@ impl Engine {
     ) -> (SetAside, Result<Start, WorkloadIdx>) {
         let own = self.nominate_afresh(index);
         let mut entries = self.heads_beside(&own);
+        let mut refused: Vec<Refused> = self.refused_before(&own).into_iter().collect();
         if entries.is_empty() {
-            return (aside, Ok(found));
+            return (aside, self.beside_starts(now, index, how, (refused, found)));
         }
         // What has no queue comes after all that have one.
         let leads = self.leads(&own);
@@ -101,14 +109,16 @@ impl Engine {
                 return if leads { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             }
             if !keeps && entry.verdict == Verdict::Blocked {
+                refused.push((entry, false));
                 return ControlFlow::Continue(());
             }
             if !waits && engine.waits_for_others(&entry) {
                 return ControlFlow::Continue(());
             }
             let before = aside.take().expect("it is put back after every turn");
-            let (after, acted) = engine.have_turn(now, before, entry);
+            let (after, acted, waits) = engine.have_turn(now, before, entry);
             aside = Some(after);
+            refused.extend(waits);
             if !acted {
                 return ControlFlow::Continue(());
             }
@@ -123,9 +133,63 @@ impl Engine {
                 }
             }
         });
+        let found = match taken {
+            Some(rival) => Err(rival),
+            None => self.beside_starts(now, index, how, (refused, found)),
+        };
         self.state.let_go();
-        let aside = aside.expect("it is put back after every turn");
-        (aside, taken.map_or(Ok(found), Err))
+        (aside.expect("it is put back after every turn"), found)
+    }
+
+    /// The same beside the starts that those have reserved from now on who are refused, in order of
+    /// their turns.
+    fn beside_starts(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        how: (Time, bool),
+        (refused, mut found): (Vec<Refused>, Start),
+    ) -> Result<Start, WorkloadIdx> {
+        if how.0 > now || !self.may_reserve() {
+            return Ok(found);
+        }
+        let before = self.kept_starts();
+        let mut delayed = None;
+        for (entry, held) in refused {
+            if !self.reserve_in_try(&entry, held) {
+                continue;
+            }
+            match self.start_beside_held(now, index, how) {
+                Some(start) => found = start,
+                None => {
+                    delayed = Some(entry.workload);
+                    break;
+                }
+            }
+        }
+        self.put_back_starts(before);
+        delayed.map_or(Ok(found), Err)
+    }
+
+    /// Whether some start is reserved, or could be.
+    fn may_reserve(&self) -> bool {
+        !self.reservations.is_empty() || !self.ends.is_empty()
+    }
+
+    /// Who stands before an entry in its own queue and has its start reserved there, or else is the
+    /// first, if it is refused: it has its turn in a round before.
+    fn refused_before(&mut self, own: &Entry) -> Option<Refused> {
+        let queue = own.queue.filter(|_| self.may_reserve())?;
+        let slots = self.slots(Some(own.workload));
+        let reserved = slots.iter().find(|slot| slot.queue == own.queue).map(|slot| slot.workload);
+        let head = reserved.or_else(|| self.waiting.first(queue))?;
+        let order = |workload| self.head_order(own.queue, workload);
+        if order(head) >= order(own.workload) {
+            return None;
+        }
+        let entry = self.nominate_afresh(head);
+        let waits = matches!(entry.verdict, Verdict::Blocked | Verdict::NoFit);
+        waits.then_some((entry, false))
     }
 
     /// How it would start beside what is kept back now.
@@ -177,23 +241,29 @@ impl Engine {
     }
 
     /// What a head does at its turn, in a transaction that is set aside; whether it takes anything,
-    /// or keeps it back. Who is stopped for it counts as gone. What heads of other queues than
-    /// strict ones keep back they keep for one round only, and whoever waits has its turn after it.
-    fn have_turn(&mut self, now: Time, aside: SetAside, mut entry: Entry) -> (SetAside, bool) {
+    /// or keeps it back, and the head itself if it is refused. Who is stopped for it counts as
+    /// gone. What heads of other queues than strict ones keep back they keep for one round only,
+    /// and whoever waits has its turn after it.
+    fn have_turn(
+        &mut self,
+        now: Time,
+        aside: SetAside,
+        mut entry: Entry,
+    ) -> (SetAside, bool, Option<Refused>) {
         let victims = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
             Verdict::Fit => Vec::new(),
             Verdict::Preempt(victims) => victims,
             Verdict::Blocked if self.strict(entry.queue) => {
                 self.hold_back(&entry);
-                return (aside, true);
+                return (aside, true, Some((entry, false)));
             }
-            Verdict::Blocked | Verdict::NoFit => return (aside, false),
+            Verdict::Blocked | Verdict::NoFit => return (aside, false, Some((entry, false))),
         };
         let Some(kept) = self.would_pass(&mut entry, &victims, now) else {
-            return (aside, false);
+            return (aside, false, Some((entry, true)));
         };
         let Ok(topology) = self.topology_ask(entry.queue, entry.workload) else {
-            return (aside, false);
+            return (aside, false, None);
         };
         let profile = self.profile(entry.queue);
         let assignment = self.assignment_for(&entry, now);
@@ -217,6 +287,6 @@ impl Engine {
             true => kept.count(&mut txn, false),
             false => txn.rollback_to(before),
         }
-        (txn.set_aside(), placed)
+        (txn.set_aside(), placed, None)
     }
 }

@@ -53,6 +53,7 @@ mod ranks;
 mod run_times;
 mod search;
 pub(crate) mod timetable;
+mod tried;
 
 pub(crate) use learned::Learned;
 pub(crate) use ranks::{Asks, Starter};
