@@ -1,6 +1,8 @@
 //! What a member of a gang tells the engine of pods that are made after it.
 //!
 //! Decides what those will look like: as their template says, with all that is added to any pod.
+//! They bear roles where members that are there do: else nobody but a place would have one, and
+//! what it counts of a role would be missing beside those of it that are there.
 //! [`crate::gangs::to_come`] knows which they are.
 
 use std::collections::BTreeMap;
@@ -31,12 +33,13 @@ impl Facts<'_> {
         let owners = &later.owners[..];
         let in_group = is_group(gang);
         let asked_of_sets = later.of.map_or_else(Sets::default, |of| of.sets(owners));
-        let mut least: BTreeMap<Text, u32> = BTreeMap::new();
-        if let Some(roles) = &gang.roles {
-            least.clone_from(&roles.least);
-        }
-        least.extend(later.sets.iter().map(|set| (set.role.name.clone(), set.count)));
-        let least = Arc::new(least);
+        let role_of = |role: &Role| gangs::to_come::role_in_group(member, role, later.by_name);
+        let least = gang.roles.as_ref().map(|roles| {
+            let stated = |set: &gangs::to_come::Set<'_>| Some((role_of(set.role)?, set.count));
+            let mut least = (*roles.least).clone();
+            least.extend(later.sets.iter().filter_map(stated));
+            Arc::new(least)
+        });
         let mut sets = Vec::new();
         for set in &later.sets {
             let role = set.role;
@@ -49,14 +52,13 @@ impl Facts<'_> {
                 None => levels_of_part(gang, &asked.wishes.topology),
             };
             let shape = self.in_set(shape, later.of.map(|_| &role.name), levels);
-            let (name, least) = (role.name.clone(), least.clone());
-            let roles = Roles { own: Some(name.clone()), least, replica: None };
+            let roles = |least| Arc::new(Roles { own: role_of(role), least, replica: None });
             sets.push(OwnerPodSet {
-                name,
+                name: role.name.clone(),
                 count: set.count,
                 before: 0,
                 shape,
-                roles: in_group.then(|| Arc::new(roles)),
+                roles: least.clone().map(roles),
                 late: Some(0),
             });
         }

@@ -117,6 +117,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         sets: if comes { vec![workers] } else { Vec::new() },
         least: None,
         owners: vec![&*set.marks],
+        by_name: false,
         of: None,
         level: level_of(member),
     })

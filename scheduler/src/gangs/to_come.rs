@@ -16,7 +16,8 @@
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::owner::{self, Gang};
-use super::{Member, lws, named_in, volcano};
+use super::{Member, groups, lws, named_in, volcano};
+use crate::api::keys;
 use crate::convert::gang::{Quorum, Role};
 use crate::convert::marks::Marks;
 
@@ -37,6 +38,8 @@ pub struct Later<'a> {
     pub least: Option<u32>,
     /// Labels and annotations that count for them after their templates.
     pub owners: Vec<&'a Marks>,
+    /// They bear the names of their sets as roles, where their templates give them none.
+    pub by_name: bool,
     /// The owner that tells its pod sets apart, if it does.
     pub of: Option<Gang<'a>>,
     /// The node label of which the gang has a value to itself: they will be where the first of its
@@ -71,6 +74,16 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
     later.filter(|later| places(later) <= PLACES_MAX)
 }
 
+/// The role that pods of a set will bear in the group of a member, if that states a minimum of it:
+/// by one that they do not bear nobody would ever stand in for them.
+pub fn role_in_group(member: &Member<'_>, role: &Role, by_name: bool) -> Option<Text> {
+    let group = groups::of(member.chain.first()?, member.namespace, member.directory)?;
+    let task = role.template.annotations.get(keys::VOLCANO_TASK).filter(|task| !task.is_empty());
+    let name = task.or(by_name.then_some(&role.name))?;
+    let (name, _) = group.says.roles.as_ref()?.get_key_value(name)?;
+    Some(name.clone())
+}
+
 /// The launcher of an MPIJob that waits for its workers, and what submits a RayJob. How far their
 /// owner is the engine knows: its pods are not told.
 fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a>> {
@@ -99,6 +112,7 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
         sets,
         least: None,
         owners: gang.marks_above(member.above),
+        by_name: true,
         of: Some(gang),
         level: None,
     })

@@ -147,6 +147,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         least: stated.map(|stated| stated.min(all)).filter(|_| !sets.is_empty()),
         sets,
         owners: member.above.iter().map(|owner| owner.marks()).collect(),
+        by_name: true,
         of: None,
         level: None,
     })

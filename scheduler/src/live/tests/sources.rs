@@ -1,6 +1,6 @@
 //! What objects of other projects say of gangs beside their minimums.
 
-use capstan_core::model::input::{GangRef, Held};
+use capstan_core::model::input::{GangRef, Held, OwnerPodSet};
 
 use super::groups::{gang, of_pod, owner_named};
 use super::*;
@@ -242,19 +242,25 @@ fn pods_of_a_task_know_of_those_that_are_made_after_it() {
         live.take(Seen::Applied(pod(member)));
         let known = of_pod(&mut live, "p").to_come.expect("it knows its own");
         let sets = known.sets.iter().map(|set| format!("{} {}", set.name, set.count));
-        (known.own.as_deref() == Some(task), sets.collect::<Vec<String>>(), known.least)
+        let sets = sets.collect::<Vec<String>>();
+        // By a role that none of those bears that are there nobody is counted.
+        let roles = |set: &OwnerPodSet| set.roles.as_ref().and_then(|roles| roles.own.clone());
+        let roles = known.sets.iter().filter_map(roles).count();
+        (known.own.as_deref() == Some(task), sets, known.least, roles)
     };
     let text = |sets: &[&str]| sets.iter().map(|set| (*set).to_owned()).collect::<Vec<String>>();
     let each = json!({ "minMember": 5, "minTaskMember": { "ps": 1, "worker": 1, "last": 3 } });
-    for (task, group, sets, least) in [
-        ("ps", &each, text(&["worker 1", "last 3"]), Some(5)),
-        ("worker", &each, text(&["last 3"]), Some(5)),
-        ("last", &each, Vec::new(), None),
-        ("ps", &json!({ "minMember": 2 }), text(&["worker 1"]), Some(2)),
-        ("ps", &json!({ "minMember": 5 }), text(&["worker 2", "last 2"]), Some(5)),
-        ("worker", &json!({ "minMember": 3 }), Vec::new(), None),
+    let fewer = json!({ "minMember": 5, "minTaskMember": { "ps": 1, "worker": 2, "last": 8 } });
+    for (task, group, sets, least, roles) in [
+        ("ps", &each, text(&["worker 1", "last 3"]), Some(5), 2),
+        ("worker", &each, text(&["last 3"]), Some(5), 1),
+        ("last", &each, Vec::new(), None, 0),
+        ("ps", &json!({ "minMember": 2 }), text(&["worker 1"]), Some(2), 0),
+        ("ps", &json!({ "minMember": 5 }), text(&["worker 2", "last 2"]), Some(5), 0),
+        ("ps", &fewer, text(&["worker 2", "last 2"]), Some(5), 0),
+        ("worker", &json!({ "minMember": 3 }), Vec::new(), None, 0),
     ] {
-        assert_eq!(known(task, group.clone()), (true, sets, least), "{task} {group}");
+        assert_eq!(known(task, group.clone()), (true, sets, least, roles), "{task} {group}");
     }
 }
 
