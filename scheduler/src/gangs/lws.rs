@@ -6,7 +6,7 @@
 //! places too, which are kept until they come. They wait for each other, and the group that lacks
 //! them is in part. Group index and revision tell groups, and tries of one, apart. A group has the
 //! size that its own pods bear, whatever the set was changed to since: that is for groups of later
-//! revisions. A leader whose workers will name another scheduler is held as if they were there: it
+//! revisions, and so is its template. A leader whose workers will name another scheduler is held as if they were there: it
 //! would wait for them half started.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
@@ -110,7 +110,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
     let role = set.says.worker.as_deref()?;
     let least = count(member.chain, keys::MIN_MEMBER, &mut Vec::new()).unwrap_or(size);
     let workers = Set { role, count: least.min(size).saturating_sub(1) };
-    let comes = leads && workers.count > 0;
+    let comes = leads && workers.count > 0 && is_of_template(member, marks);
     Some(Later {
         maker: format!("{}/{index}/{revision}", set.uid).into(),
         own: (!leads).then(|| role.name.clone()),
@@ -121,6 +121,15 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         of: None,
         level: level_of(member),
     })
+}
+
+/// Whether a leader is of the revision of its set that this has now: the StatefulSet that made it
+/// bears that. Where this is not known nobody knows what its workers will be made of. Who names no
+/// revision or no owner was written by hand.
+fn is_of_template(member: &Member<'_>, marks: &Marks) -> bool {
+    let Some(own) = marks.labels.get(keys::LWS_REVISION) else { return true };
+    let now = |owner: &&Owner| owner.marks().labels.get(keys::LWS_REVISION) == Some(own);
+    member.owner.is_none() || member.above.first().is_some_and(now)
 }
 
 /// The node label of which the group of a pod has a value to itself, if it has.

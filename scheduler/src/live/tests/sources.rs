@@ -216,6 +216,38 @@ fn a_leader_knows_of_the_workers_that_are_made_after_it() {
     assert_eq!(of_size("4000000000", "LeaderReady", &template, (true, None)), None);
 }
 
+/// What workers of the groups before a change of the template are made of stands nowhere.
+#[test]
+fn a_leader_of_another_revision_than_its_set_knows_of_no_workers() {
+    let key = |name: &str| format!("leaderworkerset.sigs.k8s.io/{name}");
+    let knows = |own: Option<&str>, of_set: Option<&str>| {
+        let template = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        let templates = json!({ "size": 3, "workerTemplate": template });
+        let spec = json!({ "startupPolicy": "LeaderReady", "leaderWorkerTemplate": templates });
+        let mut labels = json!({ (key("name")): "l", (key("group-index")): "0" });
+        if let Some(own) = own {
+            labels[key("template-revision-hash")] = own.into();
+        }
+        let mut member = pod_value("p", "p");
+        member["metadata"]["labels"] = labels;
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::LeaderWorkerSet, "l", spec, json!({}))));
+        if let Some(of_set) = of_set {
+            let mut made_by = json!({ "metadata": meta("s", "u-s") });
+            made_by["metadata"]["labels"] = json!({ (key("template-revision-hash")): of_set });
+            live.take(Seen::Applied(owner(Kind::StatefulSet, made_by)));
+            member["metadata"]["ownerReferences"] = json!([{ "apiVersion": "apps/v1",
+                "kind": "StatefulSet", "name": "s", "uid": "u-s", "controller": true }]);
+        }
+        live.take(Seen::Applied(pod(member)));
+        of_pod(&mut live, "p").to_come.is_some_and(|known| !known.sets.is_empty())
+    };
+    assert!(knows(Some("new"), Some("new")));
+    assert!(!knows(Some("old"), Some("new")));
+    // Who writes a manifest by hand means the template that stands there.
+    assert!(knows(Some("new"), None) && knows(None, Some("new")));
+}
+
 #[test]
 fn pods_of_a_task_know_of_those_that_are_made_after_it() {
     let known = |task: &str, group: Value| {
