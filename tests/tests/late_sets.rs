@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, Roles, ToCome,
+    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, Rank, Roles, ToCome,
 };
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
@@ -302,6 +302,29 @@ fn others_do_not_begin_in_the_stead_of_who_is_to_come() {
     assert_eq!((binds(&first).len(), view(&engine, "m").min_member), (2, 3));
     let came = seen(&mut engine, after(60), &pods[3..]);
     assert_eq!(binds(&came), [("m-launcher".to_owned(), "n".to_owned())]);
+}
+
+/// Neighbours stand near each other: a leader has the number 0, and the first worker goes to the
+/// place beside it.
+#[test]
+fn who_comes_has_the_place_of_its_number() {
+    let mut engine = engine(2, 8);
+    engine.step(NOW, vec![gpu_node("o", 2)]);
+    let known = |own: Option<&str>, sets: Vec<OwnerPodSet>| {
+        Some(Arc::new(ToCome { maker: text("l"), own: own.map(text), sets, least: None }))
+    };
+    let workers = OwnerPodSet { before: 1, ..set("worker", 3, Some(0)) };
+    let mut pods = gang("g", 4, Some(1), &workers.shape, &in_queue(Some("main")));
+    for (pod, number) in pods.iter_mut().zip(0..) {
+        pod.rank = Rank::Number(number);
+        pod.gang.to_come = known(Some("worker"), Vec::new());
+    }
+    pods[0].gang.to_come = known(None, vec![workers]);
+    let leader = binds(&seen(&mut engine, NOW, &pods[..1]));
+    let workers = binds(&seen(&mut engine, after(60), &pods[1..]));
+    let node = |at: usize| &workers[at].1;
+    assert_eq!((leader.len(), workers.len()), (1, 3));
+    assert_eq!((node(0) == &leader[0].1, node(1) == node(2)), (true, true), "{workers:?}");
 }
 
 /// Of a group whose minimum is two one ended well, and two wait where one has room.

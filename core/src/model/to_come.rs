@@ -210,18 +210,30 @@ impl ClusterState {
         let shape = self.room.intern_shape(&set.shape);
         let maker = self.maker_of(due.by, real);
         let taken: BTreeSet<Text> = own.iter().map(|pod| self.pods[*pod].name.clone()).collect();
-        let mut number = 0;
+        let there = self.numbers_of(real, (&due.said.maker, &set.name));
+        let mut number = set.before;
         while own.len() < due.lacks {
             let name = Text::from(format!("{}-{}-{number}", gang.name, set.name));
-            let rank = Rank::Number(number);
+            let (rank, is_there) = (Rank::Number(number), there.contains(&number));
             number += 1;
-            if taken.contains(&name) {
+            if is_there || taken.contains(&name) {
                 continue;
             }
             let uid = format!("{}/{name}", due.said.maker).into();
             let place = (workload, &maker);
             own.push(self.place_made(place, (uid, name), (shape, rank), gang.clone()));
         }
+    }
+
+    /// Which of the numbers of a set are those of pods that are there, or ended well.
+    fn numbers_of(&self, real: &[PodIdx], part: Part<'_>) -> BTreeSet<u32> {
+        let pods = real.iter().map(|pod| &self.pods[*pod]);
+        let there = pods.filter(|pod| pod.part() == Some(part) && pod.phase != PodPhase::Failed);
+        let number = |pod: &Pod| match pod.rank {
+            Rank::Number(number) => Some(number),
+            Rank::None | Rank::Named | Rank::Index(_) => None,
+        };
+        there.filter_map(number).collect()
     }
 
     /// What stands on a place for a pod that is to come.

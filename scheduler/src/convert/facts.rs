@@ -326,7 +326,7 @@ impl Facts<'_> {
         let mut gang: GangRef = gangs::of(&member, &mut ignored);
         gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);
         gang.held = gang.held.or_else(|| self.unlike(pod, group?, of_group));
-        gang.to_come = self.who_comes((pod, &member), &gang);
+        gang.to_come = self.who_comes((pod, &member), (&shape, &asked), &gang);
         let mut wishes = with_level(asked.wishes, &member, &gang);
         let of_owner = || Gang::above(&above, self.directory)?.of.says.queue.clone();
         match (group, gang.source) {

@@ -2,7 +2,9 @@
 //!
 //! Decides what those will look like: as their template says, with all that is added to any pod.
 //! They bear roles where members that are there do: else nobody but a place would have one, and
-//! what it counts of a role would be missing beside those of it that are there.
+//! what it counts of a role would be missing beside those of it that are there. Slices are cut over
+//! those that look alike: where something was added to the pod that is there nobody knows whether
+//! it will look like those that come, and none of them is told.
 //! [`crate::gangs::to_come`] knows which they are.
 
 use std::collections::BTreeMap;
@@ -20,13 +22,15 @@ use super::sharing::Pairs;
 use crate::api::keys;
 use crate::gangs::owner::Sets;
 use crate::gangs::to_come::Later;
-use crate::gangs::{self, Member, wishes};
+use crate::gangs::wishes::{self, Asked};
+use crate::gangs::{self, Member};
 
 impl Facts<'_> {
     /// What a pod knows of others of its gang that are made after it.
     pub(super) fn who_comes(
         &mut self,
         (pod, member): (&PodDraft, &Member<'_>),
+        (own_shape, own_asked): (&Arc<PodShape>, &Asked),
         gang: &GangRef,
     ) -> Option<Arc<ToCome>> {
         let later = gangs::to_come::of(member, gang, &pod.labels)?;
@@ -47,6 +51,12 @@ impl Facts<'_> {
             let asked = wishes::read(&marks, &mut Vec::new());
             let (shape, labels) = self.beside(pod, role, later.level);
             let shape = self.shape_of((role, &shape, &labels), (&asked, &pod.namespace, true));
+            let slices = |asked: &Asked| asked.wishes.topology.slices.is_some();
+            let by_shape = later.of.is_none() && (slices(own_asked) || slices(&asked));
+            if by_shape && shape.requests == own_shape.requests && shape != *own_shape {
+                sets.clear();
+                break;
+            }
             let levels = match later.of {
                 Some(of) => of.own_levels(role, (owners, &asked_of_sets), in_group),
                 None => levels_of_part(gang, &asked.wishes.topology),
@@ -56,7 +66,7 @@ impl Facts<'_> {
             sets.push(OwnerPodSet {
                 name: role.name.clone(),
                 count: set.count,
-                before: 0,
+                before: set.first,
                 shape,
                 roles: least.clone().map(roles),
                 late: Some(0),

@@ -109,7 +109,8 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
     let (set, size) = (set.filter(|_| leader_first)?, size?);
     let role = set.says.worker.as_deref()?;
     let least = count(member.chain, keys::MIN_MEMBER, &mut Vec::new()).unwrap_or(size);
-    let workers = Set { role, count: least.min(size).saturating_sub(1) };
+    // The leader is the first of all.
+    let workers = Set { role, count: least.min(size).saturating_sub(1), first: 1 };
     let comes = leads && workers.count > 0 && is_of_template(member, marks);
     Some(Later {
         maker: format!("{}/{index}/{revision}", set.uid).into(),

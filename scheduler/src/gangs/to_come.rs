@@ -54,6 +54,8 @@ pub struct Set<'a> {
     pub role: &'a Role,
     /// How many the gang needs.
     pub count: u32,
+    /// The number of the first of them.
+    pub first: u32,
 }
 
 /// What a member of a gang, with these labels, knows of others that are made after it.
@@ -104,7 +106,7 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
         let of_top = Member { above: &member.above[at.unwrap_or(0)..], ..*member };
         let joins = owner::in_gang(&of_top, &group);
         let roles = roles.iter().filter(late).filter(|role| joins(role));
-        sets.extend(roles.map(|role| Set { role, count: role.count() }));
+        sets.extend(roles.map(|role| Set { role, count: role.count(), first: 0 }));
     }
     Some(Later {
         maker: gang.top.uid.clone(),

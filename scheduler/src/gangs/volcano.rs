@@ -137,7 +137,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         let count = least.min(task.pods);
         if count > 0 && sets.len() < LATER_MAX {
             left = left.saturating_sub(count);
-            sets.push(Set { role, count });
+            sets.push(Set { role, count, first: 0 });
             all = all.saturating_add(count);
         }
     }

@@ -24,7 +24,8 @@ pub struct OwnerPodSet {
     pub name: Text,
     /// Pods that it makes.
     pub count: u32,
-    /// Pods of the same template in the sets before it.
+    /// Pods of the same template in the sets before it, or that are there before: the number of its
+    /// first.
     pub before: u32,
     /// Their shape.
     pub shape: Arc<PodShape>,
