@@ -10,8 +10,8 @@ use capstan_core::model::input::{
 };
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, TEAM, in_queue, job, labels, node, pods_of, shape, text};
-use capstan_tests::hand::{answer, binds, one_queue, view};
+use capstan_tests::facts::{GPU, TEAM, in_queue, job, labels, node, pod, pods_of, shape, text};
+use capstan_tests::hand::{answer, binds, bound, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -53,6 +53,22 @@ fn on(output: &StepOutput) -> Vec<String> {
     binds(output).into_iter().map(|(_, node)| node).collect()
 }
 
+/// A pod of the application that terms name.
+fn kin() -> Arc<Kin> {
+    Arc::new(Kin { namespace: text(TEAM), labels: labels(&[("app", "x")]) })
+}
+
+/// Pods of that application on one node.
+fn term() -> PeerTerm {
+    let means = Requirement { key: text("app"), operator: Operator::In, values: vec![text("x")] };
+    let peers = PeerSelector {
+        namespaces: vec![text(TEAM)],
+        namespace_selector: None,
+        labels: Some(vec![means]),
+    };
+    PeerTerm { key: text("host"), peers }
+}
+
 #[test]
 fn pods_that_were_made_to_want_other_nodes_go_there() {
     let mut engine = Engine::new();
@@ -82,22 +98,31 @@ fn a_pod_that_gives_its_place_up_joins_the_one_that_keeps_its_own() {
 fn pods_that_were_made_to_keep_away_from_each_other_do() {
     let mut engine = Engine::new();
     let owner = resumed(&mut engine);
-    let app = || labels(&[("app", "x")]);
-    let means = Requirement { key: text("app"), operator: Operator::In, values: vec![text("x")] };
-    let peers = PeerSelector {
-        namespaces: vec![text(TEAM)],
-        namespace_selector: None,
-        labels: Some(vec![means]),
-    };
-    let term = PeerTerm { key: text("host"), peers };
-    let away = Arc::new(Neighbours { anti_affinity: vec![term], ..Neighbours::default() });
+    let away = Arc::new(Neighbours { anti_affinity: vec![term()], ..Neighbours::default() });
     let pods = changed(&owner, |shape| {
-        shape.kin = Some(Arc::new(Kin { namespace: text(TEAM), labels: app() }));
+        shape.kin = Some(kin());
         shape.neighbours = Some(away.clone());
     });
     let mut nodes = on(&come(&mut engine, &owner, &pods));
     nodes.sort();
     assert_eq!(nodes, ["a", "b"]);
+}
+
+/// Whom they want near is on the other node; on theirs are only they.
+#[test]
+fn pods_that_were_made_to_be_near_others_are_not_enough_for_each_other() {
+    let mut engine = Engine::new();
+    let owner = resumed(&mut engine);
+    let served = PodShape { kin: Some(kin()), ..PodShape::default() };
+    let server = pod("server", &Arc::new(served), &in_queue(None));
+    let nodes = Input::Node(named("b", 2, "new").into());
+    engine.step(NOW, vec![nodes, bound(&server, "b")]);
+    let near = Arc::new(Neighbours { affinity: vec![term()], ..Neighbours::default() });
+    let pods = changed(&owner, |shape| {
+        shape.kin = Some(kin());
+        shape.neighbours = Some(near.clone());
+    });
+    assert_eq!(on(&come(&mut engine, &owner, &pods)), ["b", "b"]);
 }
 
 /// Nothing of the pods changed; their node is no more for anybody who comes.

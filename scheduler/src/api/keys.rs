@@ -162,6 +162,8 @@ pub const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
 pub const LWS_LEADER: &str = "leaderworkerset.sigs.k8s.io/leader-name";
 /// Level of which each group of a LeaderWorkerSet has a domain to itself; annotation.
 pub const LWS_EXCLUSIVE: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";
+/// The same for each subgroup of a group; annotation.
+pub const LWS_SUBGROUP_EXCLUSIVE: &str = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology";
 /// RayCluster of a pod; label.
 pub const RAY_CLUSTER: &str = "ray.io/cluster";
 /// That a pod is one of a RayCluster; label.

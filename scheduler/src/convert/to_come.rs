@@ -23,7 +23,7 @@ use crate::api::keys;
 use crate::gangs::owner::Sets;
 use crate::gangs::to_come::Later;
 use crate::gangs::wishes::{self, Asked};
-use crate::gangs::{self, Member};
+use crate::gangs::{self, Member, lws};
 
 impl Facts<'_> {
     /// What a pod knows of others of its gang that are made after it.
@@ -86,7 +86,7 @@ impl Facts<'_> {
     ) -> (Arc<PodShape>, Pairs) {
         let Some(level) = level else { return (role.shape.clone(), role.labels.clone()) };
         let mut labels = role.labels.to_vec();
-        for (key, value) in pod.labels.iter().filter(|(key, _)| key.starts_with(OF_SET)) {
+        for (key, value) in pod.labels.iter().filter(|(key, _)| key.starts_with(lws::OF_SET)) {
             if !keys::INDEXES.contains(&&**key) && labels.iter().all(|(known, _)| known != key) {
                 labels.push((key.clone(), value.clone()));
             }
@@ -118,6 +118,3 @@ pub(super) fn with_level(mut wishes: Wishes, member: &Member<'_>, gang: &GangRef
     wishes.topology.preferred = level.cloned().or(wishes.topology.preferred);
     wishes
 }
-
-/// What labels begin with that LeaderWorkerSets give to their pods.
-const OF_SET: &str = "leaderworkerset.sigs.k8s.io/";

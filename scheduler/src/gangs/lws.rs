@@ -24,6 +24,9 @@ use crate::convert::sharing::Shared;
 /// Who schedules pods that name nobody.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// What labels begin with that these sets give to their pods.
+pub const OF_SET: &str = "leaderworkerset.sigs.k8s.io/";
+
 /// What workers of a group are called together.
 const WORKER: &str = "worker";
 
@@ -43,11 +46,19 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Says {
     }
 }
 
-/// What workers are made of; `None`: there is no template, or none that an API server would take.
+/// What workers are made of; `None`: there is no template, or none that an API server would take,
+/// or where they may go depends on labels and terms that each of them gets as it is made.
 fn worker(part: Part<'_>, namespace: &Text, shared: &mut Shared) -> Option<Box<Role>> {
     let path = "spec.leaderWorkerTemplate.workerTemplate";
     let template = Part { value: part.at(path), path };
     template.value.as_object()?;
+    let around = ["spec.affinity", "spec.topologySpreadConstraints"];
+    // The name of the set they all have.
+    let reads = |at: &str| template.at(at).to_string().replace(keys::LWS_NAME, "").contains(OF_SET);
+    let parted = part.at("metadata.annotations")[keys::LWS_SUBGROUP_EXCLUSIVE].is_string();
+    if parted || around.into_iter().any(reads) {
+        return None;
+    }
     let name = part.at("metadata.name").as_str().unwrap_or_default();
     let added = [(keys::LWS_NAME, name)];
     Role::of(WORKER, (template, namespace, &added[..]), 1, shared).ok().map(Box::new)

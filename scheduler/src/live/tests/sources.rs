@@ -212,6 +212,12 @@ fn a_leader_knows_of_the_workers_that_are_made_after_it() {
     assert_eq!(known("LeaderReady", &template, (false, None)), worker);
     assert_eq!(known("LeaderCreated", &template, (true, None)), None);
     assert_eq!(known("LeaderReady", &Value::Null, (true, None)), None);
+    // Where those may go depends on a label that is made with them.
+    let keys = json!({ "matchLabelKeys": [format!("{lws}/group-key")], "topologyKey": "rack" });
+    let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [keys] });
+    let mut near = template.clone();
+    near["spec"]["affinity"] = json!({ "podAffinity": terms });
+    assert_eq!(known("LeaderReady", &near, (true, None)), None);
     // Nobody's number takes the memory of all.
     assert_eq!(of_size("4000000000", "LeaderReady", &template, (true, None)), None);
 }
