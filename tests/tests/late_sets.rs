@@ -202,7 +202,7 @@ fn an_owner_of_whom_another_scheduler_has_a_part_is_held() {
 fn grouped(name: &str, workers: u32) -> Vec<PodFacts> {
     let of = |set: &str, sets: Vec<OwnerPodSet>| {
         let maker = text(format!("mpi-{name}"));
-        Some(Arc::new(ToCome { maker, own: Some(text(set)), sets, least: None }))
+        Some(Arc::new(ToCome { maker, own: Some(text(set)), sets, least: None, stated: None }))
     };
     let (wishes, sets) = (in_queue(Some("main")), vec![set("launcher", 1, Some(0))]);
     let mut pods = gang(name, workers, Some(workers), &set("worker", 1, None).shape, &wishes);
@@ -304,6 +304,22 @@ fn others_do_not_begin_in_the_stead_of_who_is_to_come() {
     assert_eq!(binds(&came), [("m-launcher".to_owned(), "n".to_owned())]);
 }
 
+/// The group needs three of five, and with the place of the launcher four.
+#[test]
+fn once_all_of_a_group_are_there_it_needs_what_is_stated() {
+    for (pods, least, begin) in [(4, 4, 0), (5, 3, 3)] {
+        let mut engine = engine(3, 8);
+        let mut all = grouped("m", 4);
+        for pod in &mut all {
+            pod.gang.min_member = Some(3);
+            let known = pod.gang.to_come.as_deref().expect("it was said").clone();
+            pod.gang.to_come = Some(Arc::new(ToCome { stated: Some(3), ..known }));
+        }
+        let output = seen(&mut engine, NOW, &all[..pods]);
+        assert_eq!((view(&engine, "m").min_member, binds(&output).len()), (least, begin));
+    }
+}
+
 /// Neighbours stand near each other: a leader has the number 0, and the first worker goes to the
 /// place beside it.
 #[test]
@@ -311,7 +327,13 @@ fn who_comes_has_the_place_of_its_number() {
     let mut engine = engine(2, 8);
     engine.step(NOW, vec![gpu_node("o", 2)]);
     let known = |own: Option<&str>, sets: Vec<OwnerPodSet>| {
-        Some(Arc::new(ToCome { maker: text("l"), own: own.map(text), sets, least: None }))
+        Some(Arc::new(ToCome {
+            maker: text("l"),
+            own: own.map(text),
+            sets,
+            least: None,
+            stated: None,
+        }))
     };
     let workers = OwnerPodSet { before: 1, ..set("worker", 3, Some(0)) };
     let mut pods = gang("g", 4, Some(1), &workers.shape, &in_queue(Some("main")));

@@ -11,6 +11,9 @@
 //! kept once nobody is left who says so: who waits for a leader that is deleted comes with the next
 //! one; nor while the gang is being stopped, nor for an owner that is done or suspended.
 //!
+//! A minimum that counts fewer than all is more with those that are to come, who are not among
+//! those that it counts. Once they are there it is what is stated.
+//!
 //! Places stand behind all members: who is there says what the gang is. Minimums of roles count
 //! them, so that no others of the gang begin in their stead.
 //!
@@ -114,6 +117,7 @@ impl ClusterState {
         for part in members().filter(ended).filter_map(Pod::part) {
             *over.entry(part).or_default() += 1;
         }
+        let waited_for = members().any(Pod::kept);
         let least = |gang: &Arc<GangRef>| {
             let (stated, known) = (gang.min_member?, gang.to_come.as_deref()?);
             let sum = |of: &dyn Fn(&OwnerPodSet) -> u32| {
@@ -124,7 +128,8 @@ impl ClusterState {
                 set.count.min(seen.max(set.late.unwrap_or(0)))
             });
             let all = known.least.unwrap_or_else(|| stated.saturating_add(sum(&|set| set.count)));
-            Some(all.saturating_sub(ended))
+            let most = known.stated.filter(|_| !waited_for).unwrap_or(u32::MAX);
+            Some(all.min(most).saturating_sub(ended))
         };
         gangs.into_iter().filter_map(least).max()
     }
@@ -247,7 +252,13 @@ impl ClusterState {
             singly: false,
             unknown_owner: None,
             held: None,
-            to_come: Some(Arc::new(ToCome { maker, own, sets: Vec::new(), least: None })),
+            to_come: Some(Arc::new(ToCome {
+                maker,
+                own,
+                sets: Vec::new(),
+                least: None,
+                stated: None,
+            })),
             ..GangRef::clone(&self.pods[due.by].gang)
         }
     }

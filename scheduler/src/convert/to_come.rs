@@ -72,8 +72,8 @@ impl Facts<'_> {
                 late: Some(0),
             });
         }
-        let Later { maker, own, least, .. } = later;
-        Some(Arc::new(ToCome { maker, own, sets, least }))
+        let Later { maker, own, least, stated, .. } = later;
+        Some(Arc::new(ToCome { maker, own, sets, least, stated }))
     }
 
     /// What pods of a role ask, and their labels, that will be in the domain of a pod: what its

@@ -128,6 +128,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         own: (!leads).then(|| role.name.clone()),
         sets: if comes { vec![workers] } else { Vec::new() },
         least: None,
+        stated: None,
         owners: vec![&*set.marks],
         by_name: false,
         of: None,

@@ -16,7 +16,7 @@
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::owner::{self, Gang};
-use super::{Member, groups, lws, named_in, volcano};
+use super::{Member, count, groups, lws, named_in, volcano};
 use crate::api::keys;
 use crate::convert::gang::{Quorum, Role};
 use crate::convert::marks::Marks;
@@ -36,6 +36,9 @@ pub struct Later<'a> {
     pub sets: Vec<Set<'a>>,
     /// Members that must run together, those among them, if that is less than all.
     pub least: Option<u32>,
+    /// Members that must run together once all of those are there, where that may be less than with
+    /// them before.
+    pub stated: Option<u32>,
     /// Labels and annotations that count for them after their templates.
     pub owners: Vec<&'a Marks>,
     /// They bear the names of their sets as roles, where their templates give them none.
@@ -86,6 +89,14 @@ pub fn role_in_group(member: &Member<'_>, role: &Role, by_name: bool) -> Option<
     Some(name.clone())
 }
 
+/// What is stated of the minimum of a member's group.
+pub(super) fn stated(member: &Member<'_>) -> Option<u32> {
+    match groups::of(member.chain.first()?, member.namespace, member.directory) {
+        Some(group) => group.says.min,
+        None => count(member.chain, keys::MIN_MEMBER, &mut Vec::new()),
+    }
+}
+
 /// The launcher of an MPIJob that waits for its workers, and what submits a RayJob. How far their
 /// owner is the engine knows: its pods are not told.
 fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a>> {
@@ -113,6 +124,7 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
         own: own.map(|role| role.name.clone()),
         sets,
         least: None,
+        stated: stated(member),
         owners: gang.marks_above(member.above),
         by_name: true,
         of: Some(gang),

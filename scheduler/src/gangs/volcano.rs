@@ -22,8 +22,8 @@ use capstan_core::model::input::{GangRef, GangSource, Roles, Text};
 use super::fields::{Fields, Part};
 use super::groups;
 use super::kinds::Kind;
-use super::to_come::{Later, Set};
-use super::{Member, count, late};
+use super::to_come::{Later, Set, stated};
+use super::{Member, late};
 use crate::api::keys;
 use crate::convert::gang::{Role, Says, Task};
 use crate::convert::group::GroupSays;
@@ -121,10 +121,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
     let exist = exist_of_tasks(member)?;
     let group = groups::of(member.chain.first()?, member.namespace, member.directory);
     let roles = group.and_then(|group| group.says.roles.as_deref());
-    let stated = match group {
-        Some(group) => group.says.min,
-        None => count(member.chain, keys::MIN_MEMBER, &mut Vec::new()),
-    };
+    let stated = stated(member);
     let there = exist.iter().fold(0_u32, |sum, (_, pods)| sum.saturating_add(*pods));
     let mut left = stated.map_or(u32::MAX, |stated| stated.saturating_sub(there));
     let (mut sets, mut all) = (Vec::new(), there);
@@ -146,6 +143,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         own: task_of(member).cloned(),
         least: stated.map(|stated| stated.min(all)).filter(|_| !sets.is_empty()),
         sets,
+        stated: None,
         owners: member.above.iter().map(|owner| owner.marks()).collect(),
         by_name: true,
         of: None,

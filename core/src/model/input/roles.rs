@@ -51,6 +51,9 @@ pub struct ToCome {
     /// Members that must run together, those among them that are to come; `None`: the minimum of
     /// this member and all of those.
     pub least: Option<u32>,
+    /// Members that must run together by what is stated, once nobody is still to come; `None`: as
+    /// many as before.
+    pub stated: Option<u32>,
 }
 
 /// Where a pod stands among those that are made from the same template.
