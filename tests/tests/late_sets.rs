@@ -7,9 +7,9 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, Rank, Roles, ToCome,
+    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, Rank, Roles, ToCome, Wishes,
 };
-use capstan_core::plan::{Action, EffectResult, State, StepOutput};
+use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
@@ -202,7 +202,7 @@ fn an_owner_of_whom_another_scheduler_has_a_part_is_held() {
 fn grouped(name: &str, workers: u32) -> Vec<PodFacts> {
     let of = |set: &str, sets: Vec<OwnerPodSet>| {
         let maker = text(format!("mpi-{name}"));
-        Some(Arc::new(ToCome { maker, own: Some(text(set)), sets, least: None, stated: None }))
+        Some(Arc::new(ToCome { maker, own: Some(text(set)), sets, ..ToCome::default() }))
     };
     let (wishes, sets) = (in_queue(Some("main")), vec![set("launcher", 1, Some(0))]);
     let mut pods = gang(name, workers, Some(workers), &set("worker", 1, None).shape, &wishes);
@@ -320,6 +320,22 @@ fn once_all_of_a_group_are_there_it_needs_what_is_stated() {
     }
 }
 
+/// Nobody asked for the level: it is where those that come will be pinned to.
+#[test]
+fn of_a_level_that_follows_from_the_first_nothing_is_told() {
+    for (level, events) in [(None, 1), (Some("rack"), 0)] {
+        let mut engine = engine(3, 8);
+        let mut wishes = Wishes::clone(&in_queue(Some("main")));
+        wishes.topology.preferred = Some(text("rack"));
+        let mut pods = gang("g", 1, Some(1), &shape(&[(GPU, 1)]), &Arc::new(wishes));
+        let known = ToCome { maker: text("l"), level: level.map(text), ..ToCome::default() };
+        pods[0].gang.to_come = Some(Arc::new(known));
+        let output = seen(&mut engine, NOW, &pods);
+        let told = |effect: &&Effect| matches!(effect.action, Action::Event { .. });
+        assert_eq!(output.effects.iter().filter(told).count(), events, "{level:?}");
+    }
+}
+
 /// Neighbours stand near each other: a leader has the number 0, and the first worker goes to the
 /// place beside it.
 #[test]
@@ -327,13 +343,7 @@ fn who_comes_has_the_place_of_its_number() {
     let mut engine = engine(2, 8);
     engine.step(NOW, vec![gpu_node("o", 2)]);
     let known = |own: Option<&str>, sets: Vec<OwnerPodSet>| {
-        Some(Arc::new(ToCome {
-            maker: text("l"),
-            own: own.map(text),
-            sets,
-            least: None,
-            stated: None,
-        }))
+        Some(Arc::new(ToCome { maker: text("l"), own: own.map(text), sets, ..ToCome::default() }))
     };
     let workers = OwnerPodSet { before: 1, ..set("worker", 3, Some(0)) };
     let mut pods = gang("g", 4, Some(1), &workers.shape, &in_queue(Some("main")));

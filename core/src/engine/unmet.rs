@@ -71,6 +71,14 @@ impl Engine {
         vain
     }
 
+    /// Whether a level is preferred since others will be pinned to where the first member is:
+    /// nobody asked for it.
+    fn follows_from_place(&self, workload: WorkloadIdx, level: &Text) -> bool {
+        let members = self.state.workloads[workload].members.iter();
+        let mut known = members.filter_map(|pod| self.state.pods[*pod].gang.to_come.as_ref());
+        known.any(|known| known.level.as_ref() == Some(level))
+    }
+
     fn asked_in_vain(&self, workload: WorkloadIdx, kind: Unmet) -> Vec<Vain> {
         let entry = &self.state.workloads[workload];
         match kind {
@@ -93,7 +101,8 @@ impl Engine {
                 let own = entry.own_levels(room).filter_map(|own| own.preferred.as_ref());
                 let names: BTreeSet<&Text> = entry.topology().preferred.iter().chain(own).collect();
                 let unknown = |name: &&Text| levels::level_named(room, name).is_none();
-                let vain = names.into_iter().filter(unknown);
+                let asked = |name: &&Text| !self.follows_from_place(workload, name);
+                let vain = names.into_iter().filter(unknown).filter(asked);
                 let says = |level: &Text| format!("preferred {}", self.unknown_level(level));
                 vain.map(|level| (level.clone(), says(level).into())).collect()
             }

@@ -252,13 +252,7 @@ impl ClusterState {
             singly: false,
             unknown_owner: None,
             held: None,
-            to_come: Some(Arc::new(ToCome {
-                maker,
-                own,
-                sets: Vec::new(),
-                least: None,
-                stated: None,
-            })),
+            to_come: Some(Arc::new(ToCome { maker, own, ..ToCome::default() })),
             ..GangRef::clone(&self.pods[due.by].gang)
         }
     }

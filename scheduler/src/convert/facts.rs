@@ -327,7 +327,7 @@ impl Facts<'_> {
         gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);
         gang.held = gang.held.or_else(|| self.unlike(pod, group?, of_group));
         gang.to_come = self.who_comes((pod, &member), (&shape, &asked), &gang);
-        let mut wishes = with_level(asked.wishes, &member, &gang);
+        let mut wishes = with_level(asked.wishes, &gang);
         let of_owner = || Gang::above(&above, self.directory)?.of.says.queue.clone();
         match (group, gang.source) {
             (Some(group), _) => group.says.add_to(&mut wishes),

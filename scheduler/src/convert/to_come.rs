@@ -72,8 +72,10 @@ impl Facts<'_> {
                 late: Some(0),
             });
         }
+        let unasked = own_asked.wishes.topology == TopologyWish::default();
+        let level = later.level.filter(|_| unasked).cloned();
         let Later { maker, own, least, stated, .. } = later;
-        Some(Arc::new(ToCome { maker, own, sets, least, stated }))
+        Some(Arc::new(ToCome { maker, own, sets, least, stated, level }))
     }
 
     /// What pods of a role ask, and their labels, that will be in the domain of a pod: what its
@@ -112,9 +114,8 @@ impl Facts<'_> {
 
 /// Wishes of a member of a gang that has a domain to itself, and of which others will be pinned to
 /// where the first goes: it goes where all of them have places, if there is such a domain.
-pub(super) fn with_level(mut wishes: Wishes, member: &Member<'_>, gang: &GangRef) -> Wishes {
-    let unasked = wishes.topology == TopologyWish::default();
-    let level = gangs::lws::level_of(member).filter(|_| unasked && gang.to_come.is_some());
-    wishes.topology.preferred = level.cloned().or(wishes.topology.preferred);
+pub(super) fn with_level(mut wishes: Wishes, gang: &GangRef) -> Wishes {
+    let level = gang.to_come.as_ref().and_then(|known| known.level.clone());
+    wishes.topology.preferred = level.or(wishes.topology.preferred);
     wishes
 }

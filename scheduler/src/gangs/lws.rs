@@ -146,7 +146,7 @@ fn is_of_template(member: &Member<'_>, marks: &Marks) -> bool {
 }
 
 /// The node label of which the group of a pod has a value to itself, if it has.
-pub fn level_of<'a>(member: &Member<'a>) -> Option<&'a Text> {
+fn level_of<'a>(member: &Member<'a>) -> Option<&'a Text> {
     named_by(member.chain.first()?, member.namespace)?;
     annotation(member.chain, keys::LWS_EXCLUSIVE).filter(|level| !level.is_empty())
 }

@@ -38,7 +38,7 @@ pub struct OwnerPodSet {
 }
 
 /// What a member of a gang knows of pods that are only made once others of it have nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToCome {
     /// Who makes this member and those, by uid.
     pub maker: Text,
@@ -54,6 +54,9 @@ pub struct ToCome {
     /// Members that must run together by what is stated, once nobody is still to come; `None`: as
     /// many as before.
     pub stated: Option<u32>,
+    /// Topology level that is preferred for those that are to come, which will be pinned to where
+    /// the first is; nobody asked for it.
+    pub level: Option<Text>,
 }
 
 /// Where a pod stands among those that are made from the same template.
