@@ -6,8 +6,8 @@
 //! places too, which are kept until they come. They wait for each other, and the group that lacks
 //! them is in part. Group index and revision tell groups, and tries of one, apart. A group has the
 //! size that its own pods bear, whatever the set was changed to since: that is for groups of later
-//! revisions, and so is its template. A leader whose workers will name another scheduler is held as if they were there: it
-//! would wait for them half started.
+//! revisions, and so is its template. A leader whose workers will name another scheduler is held as
+//! if they were there: it would wait for them half started.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
