@@ -480,6 +480,8 @@ impl Engine {
         if self.preparing.contains(&workload) {
             self.completing.insert(workload);
         }
+        // It ends with those who joined it.
+        self.file_end(workload);
     }
 
     /// What was decided after so many effects completes a gang.

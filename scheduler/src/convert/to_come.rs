@@ -7,7 +7,6 @@
 //! it will look like those that come, and none of them is told.
 //! [`crate::gangs::to_come`] knows which they are.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{

@@ -282,6 +282,10 @@ impl World {
                     if uid.starts_with("leaderworkerset/"));
                 let set = || lacks_set.then(|| "LeaderWorkerSet l".to_owned());
                 pod.gang.unknown_owner = self.unknown_owner(object).or_else(set).map(Text::from);
+                // What is owned by nobody there is says nothing of others.
+                if pod.gang.unknown_owner.is_some() {
+                    pod.gang.to_come = None;
+                }
                 Input::Pod(pod)
             }
             other => other,
