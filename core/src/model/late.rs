@@ -71,17 +71,16 @@ impl ClusterState {
         owner.is_some_and(|owner| self.came.get(&owner.uid) == Some(&owner.incarnation))
     }
 
-    /// The priority of an owner's gang, of whose pods that exist the highest is this; `None`: it
-    /// has no such owner. Theirs was settled when they were made, and stays whatever became of the
-    /// class since. The template tells what those will have that are still to be made.
-    pub(super) fn of_template(&self, workload: WorkloadIdx, highest: Option<i32>) -> Option<i32> {
+    /// The priority of an owner's gang; `None`: it has no such owner. That of pods that exist was
+    /// settled when they were made, and stays whatever became of the class since. The template
+    /// tells what those will have that are still to be made, places for them among those.
+    pub(super) fn of_template(&self, workload: WorkloadIdx) -> Option<i32> {
         let owner = self.owner_of(workload)?;
-        let priority = owner.priority;
-        Some(match highest {
-            Some(highest) if highest == priority => highest,
+        let exist = self.heard(workload).filter(|pod| !pod.kept());
+        Some(match exist.map(|pod| pod.priority).max() {
             Some(highest) if self.all_made(workload, owner) => highest,
-            Some(highest) => highest.max(priority),
-            None => priority,
+            Some(highest) => highest.max(owner.priority),
+            None => owner.priority,
         })
     }
 

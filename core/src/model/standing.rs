@@ -54,7 +54,7 @@ impl ClusterState {
         // Who said it is gone, and it runs: it stands where it did.
         let stood = orphaned.then_some(self.workloads[workload].priority);
         let highest = of_pods.map(|(highest, _)| highest);
-        let own = self.of_template(workload, highest).or(stood).or(highest).unwrap_or(0);
+        let own = self.of_template(workload).or(stood).or(highest).unwrap_or(0);
         let lowest = of_pods.map(|(_, lowest)| lowest);
         let class = self.class_of(workload, orphaned);
         let entry = &mut self.workloads[workload];
