@@ -262,3 +262,20 @@ fn pods_of_an_owner_are_worth_what_they_were_made_with() {
         engine.recount();
     }
 }
+
+/// An owner whose pods are still to be made has places kept for them: they are worth what its
+/// template says now.
+#[test]
+fn places_for_pods_that_are_still_to_be_made_are_worth_what_the_template_says() {
+    let mut engine = Engine::new();
+    let mut owner = job("train", 2, &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    owner.priority = 3;
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Owner(owner.clone())]);
+    engine.step(NOW, facts);
+    assert_eq!(priority(&engine, "train"), 3);
+    owner.priority = 1;
+    engine.step(after(1), vec![Input::Owner(owner)]);
+    assert_eq!(priority(&engine, "train"), 1);
+    engine.recount();
+}
