@@ -11,7 +11,7 @@ use capstan_core::model::input::{
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, pod, pods_of, shape, text};
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -270,6 +270,24 @@ fn a_new_engine_keeps_a_place_in_a_group_before_it_starts_others() {
     let again = PodFacts { uid: text("again"), name: text("again"), ..pods[4].clone() };
     let output = seen(&mut engine, after(62), &[again]);
     assert_eq!(binds(&output), [("again".to_owned(), "n".to_owned())]);
+}
+
+#[test]
+fn who_is_still_to_come_is_not_counted_as_if_it_were_there() {
+    let pods = grouped("m", 4);
+    // (GPUs of the node, what four that run are, and why)
+    let short = "4 of 5 members run; 4 of 5 exist";
+    for (gpus, state, why) in [(5, State::Running, None), (4, State::Binding, Some(short))] {
+        let mut engine = Engine::new();
+        let ground = one_queue(8).into_iter().chain([gpu_node("n", gpus)]);
+        let runs = pods[..4].iter().map(|pod| bound(pod, "n"));
+        engine.step(NOW, ground.chain(runs).collect());
+        let told = engine.details(&text(TEAM), &text("m")).expect("it is there");
+        assert_eq!((told.placed, told.needed), (4, 5), "{gpus}");
+        let reason = told.view.reason.map(|reason| reason.to_string());
+        assert_eq!((told.view.state, reason.as_deref()), (state, why), "{gpus}");
+        assert_eq!(told.view.pods.len(), if gpus == 5 { 5 } else { 4 }, "{gpus}");
+    }
 }
 
 #[test]

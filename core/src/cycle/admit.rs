@@ -80,6 +80,12 @@ impl Engine {
     /// tolerations that only its flavor has were patched onto it, and devices were allocated.
     pub(crate) fn send(&mut self, now: Time, workload: WorkloadIdx) {
         let members = self.unsent(workload);
+        if members.is_empty() {
+            // Places for pods that are still to be made: no outcome will tell what it is now.
+            self.mark(workload);
+            self.state.keep_state(workload);
+            return self.refile(workload, now);
+        }
         let mut preparing = false;
         for &pod in &members {
             match self.select_volumes(now, workload, pod) {

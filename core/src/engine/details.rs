@@ -107,7 +107,7 @@ impl Engine {
             members: there,
             ended: state.ended_so_far(index),
             needed: entry.min_member,
-            placed: state.placed(index).count() as u32,
+            placed: state.placed(index).filter(|pod| !state.pods[*pod].kept()).count() as u32,
             running: members().filter(|pod| pod.phase.runs()).count() as u32,
             started: entry.started,
             ready: members().filter(|pod| pod.phase == PodPhase::Running).count() as u32,

@@ -88,13 +88,13 @@ pub struct WorkloadDetails {
     pub priority_class: Option<Text>,
     /// PriorityClass that ranks its pods.
     pub pod_class: Option<Text>,
-    /// Members that count: not ended.
+    /// Members that count: not ended, those included that are still to be made.
     pub members: u32,
     /// Members of this run that ended and are followed by nobody.
     pub ended: u32,
     /// Members that must run together, whether or not they exist.
     pub needed: u32,
-    /// Members that have a node.
+    /// Members that exist and have a node.
     pub placed: u32,
     /// Members that run.
     pub running: u32,

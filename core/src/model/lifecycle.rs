@@ -29,8 +29,8 @@ struct Seen {
     active: u32,
     /// How many have a place.
     placed: u32,
-    /// How many of those places are kept for pods that are still to be made.
-    kept: u32,
+    /// How many of those exist: the other places are kept for pods that are still to be made.
+    made: u32,
     /// Some are being bound.
     flying: bool,
     /// Some that exist wait for a place.
@@ -51,13 +51,13 @@ impl ClusterState {
     /// State from facts, unless the engine is in the middle of something.
     pub(super) fn derive_state(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
-        let Seen { active, placed, kept, flying, waits, started, ready } = self.seen(workload);
+        let Seen { active, placed, made, flying, waits, started, ready } = self.seen(workload);
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let marked = self.eviction_of(workload);
         let was = entry.state;
         let need = entry.min_member;
         // What comes late is waited for by nobody who looks whether the others run.
-        let (kept, later) = if entry.late { (false, kept) } else { (kept > 0, 0) };
+        let (kept, later) = if entry.late { (false, placed - made) } else { (placed > made, 0) };
         let over = if placed >= need { self.too_many_told(workload) } else { None };
         let in_part = placed > 0 && placed < need;
         let lacking = if in_part { self.members_lacking(workload) } else { 0 };
@@ -83,7 +83,7 @@ impl ClusterState {
         let whole = need.min(placed.saturating_add(lacking)).saturating_sub(later);
         let followed = self.followed(workload);
         let gathers = (state == State::Gathering).then(|| self.gathering(workload));
-        let there = lacks.then(|| self.there(workload));
+        let there = lacks.then(|| self.made(workload));
         let entry = &mut self.workloads[workload];
         // All have left: members that are made again are not on their way out. An owner's next run
         // is another workload.
@@ -113,7 +113,7 @@ impl ClusterState {
             State::Binding if lacks => {
                 let (exist, gated) = there.unwrap_or_default();
                 let then = Some(Box::new(missing(exist, gated, need)));
-                entry.reason = Some(Reason::Incomplete { have: placed, need, then });
+                entry.reason = Some(Reason::Incomplete { have: made, need, then });
             }
             _ => {}
         }
@@ -154,7 +154,7 @@ impl ClusterState {
             let (placed, kept) = (pod.place.is_some(), pod.kept());
             seen.active += u32::from(pod.counts());
             seen.placed += u32::from(placed);
-            seen.kept += u32::from(placed && kept);
+            seen.made += u32::from(placed && !kept);
             seen.flying |= matches!(pod.binding, Binding::InFlight(_));
             seen.waits |= !kept && pod.needs_place();
             seen.started += u32::from(pod.phase.runs());

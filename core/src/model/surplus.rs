@@ -293,6 +293,14 @@ impl ClusterState {
             .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
     }
 
+    /// The same without places that are kept for pods which are still to be made.
+    pub(super) fn made(&self, workload: WorkloadIdx) -> (u32, u32) {
+        let (there, gated) = self.there(workload);
+        let members = self.workloads[workload].members.iter();
+        let kept = members.filter(|pod| self.pods[**pod].kept()).count() as u32;
+        (there - kept, gated)
+    }
+
     /// How many members of this run ended and are followed by nobody, as far as that is known. Who
     /// failed counts where no owner makes others, as far as it is still shown.
     pub(crate) fn ended_so_far(&self, workload: WorkloadIdx) -> u32 {
