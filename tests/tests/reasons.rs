@@ -368,3 +368,99 @@ fn who_waits_for_nodes_says_so_no_longer_once_others_have_its_quota() {
         assert_eq!(kind(&engine), "quota", "{others} {min:?}: {:?}", view(&engine, "g").reason);
     }
 }
+
+/// Rows of what is in a workload's way that comes to this ground: where, asked and left.
+type Rows = Vec<(String, Option<i64>, Option<i64>)>;
+
+fn in_the_way(ground: Vec<Input>, pods: Vec<PodFacts>, name: &str) -> Rows {
+    let mut engine = Engine::new();
+    let facts = ground.into_iter().chain(pods.into_iter().map(Input::Pod)).collect();
+    engine.step(NOW, facts);
+    let explained = engine.explain_workload(NOW, TEAM, name).expect("it waits");
+    engine.recount();
+    let rows = explained.in_the_way.into_iter();
+    rows.map(|row| (row.reason.place(), row.asked, row.left)).collect()
+}
+
+fn row(place: &str, asked: i64, left: i64) -> (String, Option<i64>, Option<i64>) {
+    (place.to_owned(), Some(asked), Some(left))
+}
+
+/// A queue whose cores and GPUs are of two groups, on a node that has more of both. Its work of
+/// higher priority may stop others.
+fn two_groups(cpu: i64, gpus: i64) -> Vec<Input> {
+    let mut queue = cluster_queue("q", None, group(&[("host", &[("cpu", nominal(cpu))])]));
+    queue.groups.push(group(&[("gpus", &[(GPU, nominal(gpus))])]));
+    queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    let mut ground = nodes(&[("n", "a", 16)]);
+    ground.extend(["host", "gpus"].map(|name| Input::Flavor(flavor(name, &[]))));
+    ground.extend([namespace(), Input::ClusterQueue(queue), Input::LocalQueue(local_queue("q"))]);
+    ground
+}
+
+/// A pod of that queue that asks so much.
+fn asking(name: &str, cpu: i64, gpus: i64) -> PodFacts {
+    let requests = amounts(&[("cpu", cpu), (GPU, gpus)]);
+    pod(name, &Arc::new(PodShape { requests, ..PodShape::default() }), &in_queue(Some("q")))
+}
+
+const CORES: &str = "cpu: the most that q can have, host";
+const GPUS: &str = "GPUs: the most that q can have, gpus";
+
+#[test]
+fn every_group_that_is_short_is_in_the_way() {
+    let (cores, gpus) = (row(CORES, 6_000, 4_000), row(GPUS, 4, 2));
+    let rows = [
+        (4_000, 2, vec![cores.clone(), gpus.clone()]),
+        (6_000, 2, vec![gpus]),
+        (4_000, 4, vec![cores]),
+    ];
+    for (own_cpu, own_gpus, found) in rows {
+        let ground = two_groups(own_cpu, own_gpus);
+        assert_eq!(in_the_way(ground, vec![asking("w", 6_000, 4)], "w"), found);
+    }
+}
+
+#[test]
+fn a_group_that_others_would_leave_to_it_is_not_in_the_way() {
+    let short = row("GPUs: q, gpus", 4, 0);
+    for (priority, more) in [(0, vec![short]), (9, Vec::new())] {
+        let mut ground = two_groups(4_000, 4);
+        ground.push(bound(&asking("low", 1_000, 4), "n"));
+        let waits = PodFacts { priority, ..asking("w", 6_000, 4) };
+        let found = [vec![row(CORES, 6_000, 4_000)], more].concat();
+        assert_eq!(in_the_way(ground, vec![waits], "w"), found, "priority {priority}");
+    }
+}
+
+#[test]
+fn pod_sets_that_lack_the_same_flavors_are_told_of_each_once() {
+    let mut pods = gang("g", 2, None, &asking("g", 6_000, 3).shape, &in_queue(Some("q")));
+    pods[1].shape = asking("g", 6_000, 5).shape;
+    let found = in_the_way(two_groups(4_000, 2), pods, "g");
+    assert_eq!(found, [row(CORES, 12_000, 4_000), row(GPUS, 8, 2)]);
+}
+
+#[test]
+fn every_pod_set_that_is_short_is_in_the_way_with_what_it_asks() {
+    // Each set is for nodes of one flavor, and the other one is told what it lacks, too.
+    let (two, four) = ([(GPU, nominal(2))], [(GPU, nominal(4))]);
+    let listed = group(&[("a", &two), ("b", &four)]);
+    let mut ground = nodes(&[("n1", "a", 8), ("n2", "b", 8)]);
+    ground.extend(["a", "b"].map(|name| Input::Flavor(flavor(name, &[(ZONE, name)]))));
+    ground.push(namespace());
+    ground.push(Input::ClusterQueue(cluster_queue("q", None, listed)));
+    ground.push(Input::LocalQueue(local_queue("q")));
+    let on = |zone, gpus| {
+        let node_selector = labels(&[(ZONE, zone)]);
+        let requests = amounts(&[(GPU, gpus)]);
+        Arc::new(PodShape { requests, node_selector, ..PodShape::default() })
+    };
+    let mut pods = gang("g", 2, None, &on("a", 3), &in_queue(Some("q")));
+    pods[1].shape = on("b", 5);
+    let mut found = in_the_way(ground, pods, "g");
+    found.retain(|(_, asked, _)| asked.is_some());
+    found.sort();
+    let most = |flavor| format!("GPUs: the most that q can have, {flavor}");
+    assert_eq!(found, [row(&most("a"), 3, 2), row(&most("b"), 5, 4)]);
+}

@@ -17,6 +17,7 @@ use crate::model::txn::Txn;
 use crate::model::workload::{QueueRef, Workload};
 use crate::money::MicroUsd;
 use crate::plan::{Preemption, State};
+use crate::quota::flavors::each_part::{self, Refused};
 use crate::resources;
 use crate::time::Time;
 
@@ -387,9 +388,22 @@ impl Engine {
         };
         let (sets, profile) = (self.least_demands(index), self.profile(Some(queue)));
         let asked = Asked { workload: index, queue, pod_set, sets: &sets, topology, profile };
+        let others = self.refused_parts(&asked);
         let mut txn = Txn::begin(&mut self.state);
-        let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
-        all.map(obstacles::obstacle).collect()
+        let all = obstacles::of_parts(&mut txn, &asked, tried, &others);
+        all.into_iter().map(obstacles::obstacle).collect()
+    }
+
+    /// The parts of work that waits which find no flavor, looked at as when it is nominated.
+    fn refused_parts(&mut self, asked: &Asked<'_>) -> Vec<Refused> {
+        // What is not filed was not nominated just now: its queue may be one that admits nothing.
+        if !self.waiting.contains(asked.workload) {
+            return Vec::new();
+        }
+        let passed = self.state.pass_nominated(asked.workload);
+        let found = each_part::refused(&mut Txn::begin(&mut self.state), &asked.demand());
+        self.state.restore_nominated(passed);
+        found
     }
 }
 

@@ -109,6 +109,19 @@ impl FlavorProblem {
         }
     }
 
+    /// Whether it is quota that is short.
+    pub fn is_of_quota(&self) -> bool {
+        matches!(self, FlavorProblem::Short { .. } | FlavorProblem::ExceedsMax { .. })
+    }
+
+    /// Whether pods may not have the flavor, whatever is left of it.
+    pub fn excludes(&self) -> bool {
+        matches!(
+            self,
+            FlavorProblem::Taint { .. } | FlavorProblem::Affinity | FlavorProblem::Level { .. }
+        )
+    }
+
     /// No less is asked, as is known of money once it is known where members would go.
     pub fn asks_at_least(&mut self, amount: i64) {
         if let FlavorProblem::ExceedsMax { asked, .. } | FlavorProblem::Short { asked, .. } = self {

@@ -2,7 +2,8 @@
 //!
 //! The reason that a decision leaves names the first thing that was short, because that is where
 //! it stopped. People who want to start the work need all of it: every resource that a flavor
-//! lacks, and the nodes that would be next once quota is there.
+//! lacks, for every resource group and pod set that finds none, and the nodes that would be next
+//! once quota is there. A flavor is told once, with what all sets that may have it ask.
 
 use super::quantity::USD_PER_HOUR;
 use super::reason::{FlavorProblem, FlavorRefusal, NodeShortage, Reason};
@@ -14,7 +15,8 @@ use crate::model::txn::Txn;
 use crate::place::classes::Scoring;
 use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::quota::flavors::{self, SetDemand};
+use crate::quota::flavors::each_part::{self, Refused};
+use crate::quota::flavors::{self, Demand, SetDemand};
 use crate::quota::money;
 use crate::resources::{self, USD};
 
@@ -61,20 +63,70 @@ pub struct Asked<'a> {
     pub profile: Scoring,
 }
 
+impl Asked<'_> {
+    /// The same as it is asked of flavors, each looked at from the first.
+    pub fn demand(&self) -> Demand<'_> {
+        Demand {
+            workload: self.workload,
+            queue: self.queue,
+            sets: self.sets,
+            topology: self.topology,
+            profile: self.profile,
+            start: &[],
+            combinations: 0,
+            kept: &[],
+        }
+    }
+}
+
+/// All that a workload lacks: what it was told that flavors refused it for, and then what those of
+/// other groups and pod sets do.
+pub fn of_parts(
+    txn: &mut Txn<'_>,
+    asked: &Asked<'_>,
+    tried: &[FlavorRefusal],
+    others: &[Refused],
+) -> Vec<Reason> {
+    let own = tried.iter().flat_map(|refusal| of_flavor(txn, asked, refusal));
+    let mut found: Vec<Reason> = own.collect();
+    let mut told: Vec<&FlavorRefusal> = tried.iter().collect();
+    for part in others {
+        let asked = Asked { pod_set: &part.pod_set, ..*asked };
+        for refusal in &part.tried {
+            if !is_told(&told, refusal) {
+                found.extend(of_flavor(txn, &asked, refusal));
+                told.push(refusal);
+            }
+        }
+    }
+    found
+}
+
+/// Whether what a flavor lacks is told: all of its quota is where some of it is, and that it
+/// excludes one set says nothing of the next.
+fn is_told(told: &[&FlavorRefusal], refusal: &FlavorRefusal) -> bool {
+    let of_quota = refusal.why.is_of_quota();
+    told.iter().filter(|known| known.flavor == refusal.flavor).any(|known| match of_quota {
+        true => known.why.is_of_quota(),
+        false => !known.why.excludes() || known.why == refusal.why,
+    })
+}
+
 /// All that one flavor lacks: each resource that is short, and room on its nodes.
-pub fn of_flavor(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Reason> {
-    let quota_short =
-        matches!(refusal.why, FlavorProblem::Short { .. } | FlavorProblem::ExceedsMax { .. });
-    let mut problems = match quota_short {
-        true => shorts(txn, asked, refusal),
-        false => Vec::new(),
-    };
+fn of_flavor(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Reason> {
+    let (mut problems, mut room) = (Vec::new(), None);
+    if refusal.why.is_of_quota() {
+        let takers = match txn.state().quota.find_flavor(&refusal.flavor) {
+            Some(flavor) => each_part::takers(txn, &asked.demand(), flavor),
+            None => Vec::new(),
+        };
+        problems = shorts(txn, &Asked { sets: &takers, ..*asked }, refusal);
+        room = no_room(txn, (asked, &takers), refusal);
+    }
     if problems.is_empty() {
         problems.push(refusal.why.clone());
     }
-    if quota_short {
-        problems.extend(no_room(txn, asked, refusal));
-    }
+    problems.extend(room);
     let cluster_queue = &txn.state().quota.queue(asked.queue).name;
     let reason = |why: FlavorProblem| Reason::Flavors {
         cluster_queue: cluster_queue.clone(),
@@ -84,7 +136,7 @@ pub fn of_flavor(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) 
     problems.into_iter().map(reason).collect()
 }
 
-/// Every resource of a flavor that is short for the whole workload, devices first.
+/// Every resource of a flavor that is short for all that is asked, devices first.
 fn shorts(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<FlavorProblem> {
     let Money { cost, least } = money_asked(txn, asked, refusal);
     let state = txn.state();
@@ -101,6 +153,10 @@ fn shorts(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<
         });
         let amounts = amounts.fold(0, i64::saturating_add);
         let (amount, least) = if resource == USD { (cost, least) } else { (amounts, amounts) };
+        // Whatever is owed of what nobody asks is in nobody's way; money is asked of all.
+        if amount == 0 && resource != USD {
+            continue;
+        }
         let Some(fr) = state.quota.find_fr(flavor, resource) else { continue };
         let most = state.quota.tree.potential(node, fr);
         let Some(short) = flavors::shortage(state, asked.queue, fr, amount) else { continue };
@@ -159,11 +215,15 @@ fn money_asked(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) ->
     }
 }
 
-/// Why the nodes of a flavor would be next in the way.
-fn no_room(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Option<FlavorProblem> {
+/// Why the nodes of a flavor would be next in the way of those that it may be for.
+fn no_room(
+    txn: &mut Txn<'_>,
+    (asked, takers): (&Asked<'_>, &[SetDemand]),
+    refusal: &FlavorRefusal,
+) -> Option<FlavorProblem> {
     let flavor = txn.state().quota.find_flavor(&refusal.flavor)?;
     let together = coupled::together(txn, asked.sets.iter().map(|set| set.shape));
-    for set in asked.sets {
+    for set in takers {
         let class = txn.class(set.shape, &[flavor], asked.profile);
         if !gang::may_hold(txn, (class, set.count), &together, asked.topology) {
             return Some(verdict::flavor_shortage(txn, class, set.count, asked.topology));
@@ -248,6 +308,36 @@ mod tests {
         assert_eq!((lacks.asked, lacks.left), (Some(64), Some(5)));
         let refuses = obstacle(shortage(None));
         assert_eq!((refuses.asked, refuses.left), (Some(4), Some(3)));
+    }
+
+    #[test]
+    fn a_flavor_is_told_once_unless_it_only_excluded_others() {
+        let refusal = |flavor: &str, why| FlavorRefusal { flavor: flavor.into(), why };
+        let most = |resource: &str| FlavorProblem::ExceedsMax {
+            resource: resource.into(),
+            asked: 2,
+            others: 0,
+            most: 1,
+        };
+        let taint = |key: &str| FlavorProblem::Taint { key: key.into(), value: "".into() };
+        let nodes = || match shortage(None) {
+            Reason::Nodes(nodes) => FlavorProblem::Nodes(nodes),
+            other => panic!("{other}"),
+        };
+        let rows = [
+            (most("cpu"), "a", most("memory"), true),
+            (most("cpu"), "b", most("cpu"), false),
+            (most("cpu"), "a", FlavorProblem::Affinity, true),
+            (most("cpu"), "a", nodes(), true),
+            (nodes(), "a", most("cpu"), false),
+            (FlavorProblem::Affinity, "a", most("cpu"), false),
+            (FlavorProblem::Affinity, "a", FlavorProblem::Affinity, true),
+            (taint("x"), "a", taint("y"), false),
+        ];
+        for (known, flavor, why, told) in rows {
+            let (known, new) = (refusal("a", known), refusal(flavor, why));
+            assert_eq!(is_told(&[&known], &new), told, "{known:?}, {new:?}");
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ use self::unit::Part;
 
 pub mod as_things_are;
 mod combinations;
+pub mod each_part;
 pub mod lacking;
 mod one_unit;
 mod priced;
