@@ -303,6 +303,21 @@ fn places_go_with_those_who_know_that_they_are_needed() {
     settle(&mut engine, after(3), &output);
 }
 
+/// A pod that another scheduler nominated is in the way of all of them, the place among those.
+#[test]
+fn a_place_in_a_group_is_worth_what_those_are_who_wait_for_it() {
+    let mut engine = engine(5, 8);
+    let theirs = pod("theirs", &shape(&[(GPU, 5)]), &in_queue(None));
+    let theirs = PodFacts { ours: false, nominated: true, priority: 2, ..theirs };
+    engine.step(NOW, vec![Input::Pod(PodFacts { node: Some(text("n")), ..theirs })]);
+    let mut pods = grouped("m", 4);
+    for (priority, begin) in [(1, 0), (3, 4)] {
+        pods.iter_mut().for_each(|pod| pod.priority = priority);
+        let output = seen(&mut engine, after(i64::from(priority)), &pods[..4]);
+        assert_eq!(binds(&output).len(), begin, "{priority}");
+    }
+}
+
 /// The group needs three of four, the launcher among them.
 #[test]
 fn others_do_not_begin_in_the_stead_of_who_is_to_come() {

@@ -279,3 +279,41 @@ fn places_for_pods_that_are_still_to_be_made_are_worth_what_the_template_says() 
     assert_eq!(priority(&engine, "train"), 1);
     engine.recount();
 }
+
+/// An owner whose template says that its pods stop nobody, and then does not.
+#[test]
+fn places_for_pods_that_are_still_to_be_made_stop_others_if_the_template_lets_them() {
+    let mut engine = Engine::new();
+    let mut owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    (owner.priority, owner.never_preempts) = (50, true);
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), class("low", 5), bound(&lone("runs", 8, "low"), "n")]);
+    facts.push(Input::Owner(owner.clone()));
+    assert_eq!(evicted(&engine.step(NOW, facts)), 0);
+    owner.never_preempts = false;
+    assert_eq!(evicted(&engine.step(after(1), vec![Input::Owner(owner)])), 1);
+    engine.recount();
+}
+
+/// Places go before the pod that another scheduler nominated once the template is worth more.
+#[test]
+fn places_go_before_who_is_worth_less_than_the_template() {
+    let mut engine = Engine::new();
+    let mut owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let resumes = |output: &StepOutput| {
+        let resumes = |action: &Action| matches!(action, Action::ResumeOwner { .. });
+        output.effects.iter().filter(|effect| resumes(&effect.action)).count()
+    };
+    let mut theirs = pod("theirs", &shape(&[(GPU, 8)]), &in_queue(None));
+    (theirs.ours, theirs.nominated, theirs.priority) = (false, true, 2);
+    theirs.node = Some(text("n"));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Pod(theirs)]);
+    engine.step(NOW, facts);
+    for (priority, begun) in [(1, 0), (3, 1)] {
+        owner.priority = priority;
+        let output = engine.step(after(i64::from(priority)), vec![Input::Owner(owner.clone())]);
+        assert_eq!(resumes(&output), begun, "{priority}");
+        engine.recount();
+    }
+}

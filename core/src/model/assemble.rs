@@ -14,7 +14,7 @@ use crate::model::input::{
     EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, Rank, Roles, Stays, Text,
     Wishes,
 };
-use crate::model::late::least_with;
+use crate::model::late::{Maker, least_with};
 use crate::model::lookup::Lookup;
 use crate::model::pod::{Pod, Takeover, by_number};
 use crate::model::state::ClusterState;
@@ -248,6 +248,9 @@ impl ClusterState {
         let owner = owner.filter(|owner| owner.ours && owner.finished.is_none());
         if owner.as_ref().is_some_and(|owner| self.stopped_by_somebody(workload, owner)) {
             self.drop_all_but(0, &mut kept, changes);
+        }
+        if let Some(owner) = &owner {
+            self.renew_places(&kept, &Maker::of(owner));
         }
         let anew = owner.as_ref().and_then(|owner| self.comes_up(owner));
         match owner {
@@ -568,7 +571,8 @@ impl ClusterState {
                 heard.first = Some(pod);
             }
             heard.created = Some(heard.created.map_or(pod.created, |at| at.min(pod.created)));
-            heard.never_preempts |= pod.never_preempts;
+            // Of who is still to be made the template tells.
+            heard.never_preempts |= pod.never_preempts && !pod.kept();
             // With one that leaves for good the others have to leave as well: a gang is whole.
             heard.stays = match heard.count {
                 1 => pod.stays,

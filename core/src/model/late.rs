@@ -30,7 +30,7 @@ use crate::model::pod::{Binding, Pod, Takeover};
 use crate::model::state::ClusterState;
 use crate::time::Time;
 
-/// What pods have of who makes them.
+/// What pods have of who makes them, as that is now.
 pub(super) struct Maker {
     /// Namespace.
     pub namespace: Text,
@@ -44,6 +44,20 @@ pub(super) struct Maker {
     pub stays: Option<Stays>,
     /// What people asked.
     pub wishes: Arc<Wishes>,
+}
+
+impl Maker {
+    /// An owner, by its template.
+    pub fn of(owner: &OwnerFacts) -> Maker {
+        Maker {
+            namespace: owner.namespace.clone(),
+            created: owner.created,
+            priority: owner.priority,
+            never_preempts: owner.never_preempts,
+            stays: None,
+            wishes: owner.wishes.clone(),
+        }
+    }
 }
 
 /// Members of an owner's gang that must run together where some, which were made once others had
@@ -185,15 +199,7 @@ impl ClusterState {
         (shape, rank): (ShapeIdx, Rank),
         gang: Arc<GangRef>,
     ) -> PodIdx {
-        let maker = Maker {
-            namespace: owner.namespace.clone(),
-            created: owner.created,
-            priority: owner.priority,
-            never_preempts: owner.never_preempts,
-            stays: None,
-            wishes: owner.wishes.clone(),
-        };
-        self.place_made((workload, &maker), (uid, name), (shape, rank), gang)
+        self.place_made((workload, &Maker::of(owner)), (uid, name), (shape, rank), gang)
     }
 
     /// The same, whoever makes it.
@@ -235,5 +241,15 @@ impl ClusterState {
             claims: None,
             rare: None,
         })
+    }
+
+    /// Who makes the pods of these places may say something else of them than when the places were
+    /// made: they are as those pods will be.
+    pub(super) fn renew_places(&mut self, places: &[PodIdx], maker: &Maker) {
+        for place in places {
+            let pod = &mut self.pods[*place];
+            (pod.priority, pod.never_preempts) = (maker.priority, maker.never_preempts);
+            (pod.stays, pod.wishes) = (maker.stays, maker.wishes.clone());
+        }
     }
 }

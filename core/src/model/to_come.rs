@@ -14,8 +14,9 @@
 //! A minimum that counts fewer than all is more with those that are to come, who are not among
 //! those that it counts. Once they are there it is what is stated.
 //!
-//! Places stand behind all members: who is there says what the gang is. Minimums of roles count
-//! them, so that no others of the gang begin in their stead.
+//! Places stand behind all members: who is there says what the gang is. They are worth what the
+//! first member is worth that says so, as that is now. Minimums of roles count them, so that no
+//! others of the gang begin in their stead.
 //!
 //! Restart: from facts alone, as those of owners. Cost: a look at each member of a gang; where some
 //! say so another one.
@@ -202,6 +203,8 @@ impl ClusterState {
         own: &mut Vec<PodIdx>,
     ) {
         let set = &due.said.sets[due.at];
+        let maker = self.maker_of(due.by, real);
+        self.renew_places(own, &maker);
         for pod in own.iter() {
             let gang = &mut self.pods[*pod].gang;
             if gang.roles != set.roles {
@@ -213,7 +216,6 @@ impl ClusterState {
         }
         let gang = Arc::new(self.gang_to_come(workload, due, set));
         let shape = self.room.intern_shape(&set.shape);
-        let maker = self.maker_of(due.by, real);
         let taken: BTreeSet<Text> = own.iter().map(|pod| self.pods[*pod].name.clone()).collect();
         let there = self.numbers_of(real, (&due.said.maker, &set.name));
         let mut number = set.before;

@@ -377,3 +377,22 @@ fn a_bound_is_no_reason_where_no_start_can_be_reserved() {
     }
     assert_eq!(told(&stage), [(false, None), (false, None)]);
 }
+
+/// The place that is kept for the pod of an owner that waits runs as long as the owner says now.
+#[test]
+fn an_owner_that_says_a_shorter_run_time_is_held_no_longer() {
+    let mut stage = big_waits();
+    at(&mut stage, 60);
+    let created = stage.now;
+    let says = |minutes| {
+        let owner = job("j", 1, &shape(&[(GPU, 4)]), &wishes(Some(minutes), None));
+        Input::Owner(OwnerFacts { created, ..owner })
+    };
+    stage.add([says(61)]);
+    stage.settle(|_| {});
+    assert_eq!(held_for(&stage, "j"), Some(("team/big".into(), 120)));
+    stage.add([says(60)]);
+    stage.settle(|_| {});
+    assert_eq!((runs(&stage, "j"), reserved(&stage, "big")), (true, Some(120)));
+    stage.engine.recount();
+}
