@@ -10,8 +10,15 @@
 //! owner for all: a place for who is elsewhere would be kept in vain. Nothing is said where the
 //! gang is held, and in a group of Kueue's, which says itself how many it is.
 //!
-//! Each place costs the engine some hundred bytes, and whoever writes a number nothing. Where a
-//! gang would have too many none is kept, and the first of its members start without.
+//! Each place costs the engine some three hundred bytes, and whoever writes a number nothing. Where
+//! a gang would have too many none is kept, and the first of its members start without.
+//!
+//! No sum is bounded over all gangs of a namespace, as that of its owners is
+//! ([`crate::convert::crowd`]). An owner says its number without a pod; here a pod has to exist for
+//! each gang, an object of the API that a ResourceQuota counts (`pods`), for which 1.2 MB are kept
+//! at most. And a sum would do harm: owners that are one too many wait, and say so, while a gang
+//! that has begun would lose what is kept for its last members because others of its namespace were
+//! made, and pods that did not change would have to be told again.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
