@@ -262,29 +262,27 @@ impl Engine {
     }
 
     fn reserve_if_told(&mut self, entry: &Entry, held: bool) {
-        let args = self.state.policy.reservations;
         let (queue, workload) = (entry.queue, entry.workload);
-        if args.is_some() && self.reservations.of(workload).is_some() {
+        let reserves = self.state.policy.reservations.is_some();
+        if reserves && self.reservations.of(workload).is_some() {
             return self.look_at_reservation(workload);
         }
         // Where no end is known no start can be, and no bound is the reason.
-        let Some(args) = args.filter(|_| !self.ends.is_empty()) else {
+        let Some(most) = self.most_reserved() else {
             return self.note_without(workload, queue, None);
         };
-        let waits = held || entry.choice.reason.as_ref().is_some_and(waits_for_others);
-        let tried = self.reservations.tried.get(&queue).map_or(0, Vec::len);
-        let broken = self.reservations.broken.get(&workload).copied().unwrap_or(0);
-        if !waits || broken > BROKEN_MAX {
+        if !self.may_be_reserved(entry, held) {
             return;
         }
+        let tried = self.reservations.tried.get(&queue).map_or(0, Vec::len);
         if tried >= TRIED_MAX || self.counts.forecasts >= FORECASTS_MAX {
             return self.note_behind(workload, queue);
         }
         let who = Starter { in_turn: true, ..self.starter(entry) };
-        let instead = match self.instead_of_whom(&who, args.most as usize) {
+        let instead = match self.instead_of_whom(&who, most as usize) {
             Ok(instead) => instead,
             Err(full) => {
-                let why = full.then_some(Unreserved::Limit { most: args.most });
+                let why = full.then_some(Unreserved::Limit { most });
                 return self.note_without(workload, queue, why);
             }
         };
@@ -313,6 +311,20 @@ impl Engine {
         if behind {
             self.rebuild_reservations();
         }
+    }
+
+    /// How many starts may be reserved of those who compete, if any can be told: some end is known.
+    fn most_reserved(&self) -> Option<u32> {
+        let args = self.state.policy.reservations.filter(|_| !self.ends.is_empty());
+        args.map(|args| args.most)
+    }
+
+    /// Whether a head that is refused, or `held`, waits for the end of others, and its start was
+    /// not put off too often.
+    fn may_be_reserved(&self, entry: &Entry, held: bool) -> bool {
+        let waits = held || entry.choice.reason.as_ref().is_some_and(waits_for_others);
+        let broken = self.reservations.broken.get(&entry.workload).copied().unwrap_or(0);
+        waits && broken <= BROKEN_MAX
     }
 
     /// Who loses its reserved start if somebody has one: the head of the same queue, as each queue

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::search::Found;
 use super::timetable::Slot;
-use super::{Asks, BROKEN_MAX, FORECASTS_MAX, Reservation, Starter, waits_for_others};
+use super::{Asks, FORECASTS_MAX, Reservation, Starter};
 use crate::cycle::Entry;
 use crate::engine::Engine;
 use crate::model::ids::WorkloadIdx;
@@ -67,15 +67,10 @@ impl Engine {
     }
 
     fn is_found_in_try(&mut self, entry: &Entry, held: bool) -> bool {
-        let args = self.state.policy.reservations;
-        let Some(args) = args.filter(|_| !self.ends.is_empty()) else { return false };
-        let waits = held || entry.choice.reason.as_ref().is_some_and(waits_for_others);
-        let broken = self.reservations.broken.get(&entry.workload).copied().unwrap_or(0);
-        if !waits || broken > BROKEN_MAX {
-            return false;
-        }
+        let most = self.most_reserved().filter(|_| self.may_be_reserved(entry, held));
+        let Some(most) = most else { return false };
         let who = Starter { in_turn: true, ..self.starter(entry) };
-        let Ok(instead) = self.instead_of_whom(&who, args.most as usize) else { return false };
+        let Ok(instead) = self.instead_of_whom(&who, most as usize) else { return false };
         let Ok(Found { slot, asks, .. }) = self.find_start(&who, instead) else { return false };
         if let Some(instead) = instead {
             self.reservations.kept.retain(|kept| kept.slot.workload != instead);
