@@ -14,6 +14,12 @@
 //! make are of these. Nothing is kept before the first pod is there, unless we resumed the owner,
 //! and nothing while it is suspended: then all its pods are still to be made.
 //!
+//! What a gang is worth, and whether it stops others, was settled for pods that exist when they
+//! were made. While some are still to be made the template counts as well, for what it says now:
+//! the gang has the higher priority of both, and stops nobody if either says so. Places are as
+//! those pods will be, whatever the template said when they were kept. Once all exist it counts no
+//! more.
+//!
 //! Where each Job of a JobSet has a domain to itself, the first pod of each is there before the
 //! others, which are pinned to where it went. They say how many all are, and wait for each other.
 //!
