@@ -197,18 +197,12 @@ pub fn gang(
     shape: &Arc<PodShape>,
     wishes: &Arc<Wishes>,
 ) -> Vec<PodFacts> {
+    let (source, name_of_all) = (GangSource::CapstanGang, text(name));
     let reference = GangRef {
-        key: GangKey::Group(GangSource::CapstanGang, text(name)),
-        name: text(name),
-        source: GangSource::CapstanGang,
+        key: GangKey::Group(source, name_of_all.clone()),
+        source,
         min_member,
-        total: None,
-        roles: None,
-        by_itself: false,
-        singly: false,
-        unknown_owner: None,
-        held: None,
-        to_come: None,
+        ..GangRef::of_one(&name_of_all, &name_of_all)
     };
     let member = |at| {
         let mut member = pod(&format!("{name}-{at}"), shape, wishes);
@@ -270,13 +264,8 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 name: owner.name.clone(),
                 source: GangSource::Job,
                 min_member: Some(owner.min_member),
-                total: None,
                 roles: set.roles.clone(),
-                by_itself: false,
-                singly: false,
-                unknown_owner: None,
-                held: None,
-                to_come: None,
+                ..member.gang
             };
             made.push(member);
         }
