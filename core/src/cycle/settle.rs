@@ -286,9 +286,9 @@ impl Engine {
         let left = self.left_after(queue, usage, victims);
         let mut short = usage.iter().zip(left).filter(|((_, asked), left)| left < asked);
         let (&(fr, asked), beside) = short.next()?;
-        let all = self.state.let_go();
-        let others = all.iter().filter(|held| held.fr != fr || held.amount <= 0);
-        others.for_each(|held| self.state.hold(*held));
+        let others = self.state.held.iter().filter(|held| held.fr != fr || held.amount <= 0);
+        let others: Vec<Held> = others.copied().collect();
+        let all = self.state.hold_instead(others);
         let without = self.left_after(queue, &[(fr, asked)], victims)[0];
         self.state.hold_again(all);
         (without >= asked).then(|| self.who_keeps_back(fr, (asked, beside))).flatten()
