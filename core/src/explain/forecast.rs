@@ -15,7 +15,7 @@ pub struct Forecast {
 }
 
 /// What a forecast takes for granted, beside that nothing comes which goes before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assumptions {
     /// So many workloads end when they say, at the latest at its start.
     pub ends: u32,
@@ -23,6 +23,9 @@ pub struct Assumptions {
     pub last: Vec<Text>,
     /// Some of them say nothing, and are taken to run as long as such work did before.
     pub learned: bool,
+    /// Work, `namespace/name`, that was admitted, does not end by then, and has to have started
+    /// before anything else is admitted (`waitForPodsReady.blockAdmission`).
+    pub after: Vec<Text>,
     /// ClusterQueue whose budget is spent before its start, and begins anew by then.
     pub budget_of: Option<Text>,
     /// So many of its queue start before it.

@@ -294,8 +294,7 @@ fn binding() -> Binding {
 
 fn forecast() -> Forecast {
     let last = vec!["vision/train-resnet".into()];
-    let (ends, learned, budget_of, ahead, passes) = (1, false, None, 0, false);
-    let assumes = Assumptions { ends, last, learned, budget_of, ahead, passes };
+    let assumes = Assumptions { ends: 1, last, ..Assumptions::default() };
     Forecast { start: Time(NOW.0 + 20 * 60_000), reserved: false, assumes }
 }
 

@@ -82,6 +82,7 @@ fn forecast_object(forecast: &Forecast) -> Value {
         "reserved": forecast.reserved,
         "ends": forecast.assumes.ends,
         "last": forecast.assumes.last.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "after": forecast.assumes.after.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "budgetOf": forecast.assumes.budget_of.as_deref(),
         "ahead": forecast.assumes.ahead,
         "mayPass": forecast.assumes.passes,

@@ -76,3 +76,32 @@ fn what_is_short_since_is_told_beside_who_has_to_start() {
     assert!(found.in_the_way.len() > 1, "{:?}", found.in_the_way);
     assert!(!found.remedies.is_empty());
 }
+
+/// A forecast takes for granted that who keeps it out has started by then, if that does not end.
+#[test]
+fn a_forecast_says_who_has_to_start_before() {
+    let work = |name, gpus, hours| {
+        let wishes = Wishes::clone(&in_queue(Some("main")));
+        let wishes = Wishes { expected_runtime: Some(Span::minutes(60 * hours)), ..wishes };
+        pod(name, &shape(&[(GPU, gpus)]), &Arc::new(wishes))
+    };
+    for (gpus, said) in [
+        (4, "if team/runs ends as declared, once team/first has started"),
+        (7, "if 2 workloads end as declared, team/first last"),
+    ] {
+        let mut facts = one_queue(7);
+        let one_at_a_time = PodsReady { blocks_admission: true, ..ready() };
+        facts.extend([policy(one_at_a_time), gpu_node("n", 64)]);
+        let starting = PodFacts { node: Some(text("n")), created: NOW, ..work("first", 3, 2) };
+        let runs = PodFacts { bound_at: Some(NOW), ..work("runs", 4, 1) };
+        facts.push(Input::Pod(PodFacts { bound_at: Some(NOW), ..starting }));
+        facts.push(bound(&runs, "n"));
+        let mut engine = Engine::new();
+        engine.step(NOW, facts);
+        let output = engine.step(after(1), vec![Input::Pod(work("second", gpus, 1))]);
+        assert!(binds(&output).is_empty());
+        let found = engine.forecast(after(2), TEAM, "second").expect("all ends are known");
+        assert_eq!(found.assumes.to_string(), said);
+        engine.recount();
+    }
+}

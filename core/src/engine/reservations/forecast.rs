@@ -16,6 +16,9 @@
 //! will be spent by then, too, by what runs now and who starts before in the queue: what says when
 //! it ends spends until then. That a start waits for that is part of what it takes for granted.
 //!
+//! While work that was admitted keeps everything else out until it has started, a start waits for
+//! that as well, unless it ends before: nobody knows when that will be, so it is told, not played.
+//!
 //! Cost: for each workload of the queue a dozen nominations before each of the first
 //! [`WINDOWS_MAX`] reserved starts, as often taking away what ends before it, and up to two plays
 //! of the reserved starts after it: where those show no time there is no forecast. Nothing if
@@ -424,10 +427,12 @@ impl Engine {
         last.truncate(NAMED_MAX);
         let learned = by_then.iter().any(|(_, of)| self.is_learned(*of));
         let ends = by_then.len() as u32;
+        // Who ends before holds nothing then, and is waited for no more.
+        let after = self.names_of_unready(workload);
         Forecast {
             start,
             reserved: self.reservations.of(workload).is_some(),
-            assumes: Assumptions { ends, last, learned, budget_of, ahead, passes },
+            assumes: Assumptions { ends, last, learned, after, budget_of, ahead, passes },
         }
     }
 }

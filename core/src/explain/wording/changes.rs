@@ -236,15 +236,22 @@ impl fmt::Display for Remedy {
         if !told && !self.preempts.is_empty() {
             write!(out, " and preempt {}", first_of(&self.preempts))?;
         }
-        match self.after.len() {
-            0 => {}
-            1 => write!(out, ", once {} has started", self.after[0])?,
-            _ => write!(out, ", once {} have started", first_of(&self.after))?,
+        if let Some(words) = once_started(&self.after) {
+            write!(out, ", {words}")?;
         }
         match &self.unless {
             Some(other) => write!(out, ", unless {other} goes first"),
             None => Ok(()),
         }
+    }
+}
+
+/// Who has to start before: `once a/x has started`.
+pub(super) fn once_started(names: &[Text]) -> Option<String> {
+    match names {
+        [] => None,
+        [one] => Some(format!("once {one} has started")),
+        _ => Some(format!("once {} have started", first_of(names))),
     }
 }
 

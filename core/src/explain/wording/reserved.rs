@@ -5,7 +5,9 @@ use std::fmt;
 use super::super::forecast::{Assumptions, Awaited, Forecast, Unreserved};
 use super::super::quantity::counted;
 use super::Reason;
+use super::changes::once_started;
 use crate::calendar::date;
+use crate::model::input::Text;
 use crate::time::{Span, Time};
 
 /// What would delay a head whose start is reserved.
@@ -38,36 +40,36 @@ impl fmt::Display for Forecast {
 }
 
 impl fmt::Display for Assumptions {
-    /// `if a/x ends as declared, once the budget of q begins anew, after 1 other of its queue
-    /// unless it fits before`; no words where nothing is assumed.
+    /// `if a/x ends as declared, once a/y has started, once the budget of q begins anew, after 1
+    /// other of its queue unless it fits before`; no words where nothing is assumed.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(last) = self.last.first() {
-            match self.last.as_slice() {
-                _ if self.ends <= 1 => write!(out, "if {last} ends")?,
-                [one, other] if self.ends == 2 => write!(out, "if {one} and {other} end")?,
-                _ => write!(out, "if {} workloads end", self.ends)?,
-            }
-            out.write_str(match self.learned {
-                true => " as declared, or when such work did before",
-                false => " as declared",
-            })?;
-            if self.ends > 2 || self.ends == 2 && self.last.len() == 1 {
-                write!(out, ", {last} last")?;
-            }
-        }
-        let after = |said: bool| if said { ", " } else { "" };
-        if let Some(queue) = &self.budget_of {
-            let comma = after(!self.last.is_empty());
-            write!(out, "{comma}once the budget of {queue} begins anew")?;
-        }
-        if self.ahead > 0 {
-            out.write_str(after(!self.last.is_empty() || self.budget_of.is_some()))?;
+        let anew = |queue: &Text| format!("once the budget of {queue} begins anew");
+        let ahead = (self.ahead > 0).then(|| {
             let others = counted(i64::from(self.ahead), "other");
             let sooner = if self.passes { " unless it fits before" } else { "" };
-            write!(out, "after {others} of its queue{sooner}")?;
-        }
-        Ok(())
+            format!("after {others} of its queue{sooner}")
+        });
+        let started = once_started(&self.after);
+        let said = [ends_of(self), started, self.budget_of.as_ref().map(anew), ahead];
+        out.write_str(&said.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
+}
+
+/// What has to end: `if a/x ends as declared`.
+fn ends_of(assumed: &Assumptions) -> Option<String> {
+    let last = assumed.last.first()?;
+    let who = match assumed.last.as_slice() {
+        _ if assumed.ends <= 1 => format!("{last} ends"),
+        [one, other] if assumed.ends == 2 => format!("{one} and {other} end"),
+        _ => format!("{} workloads end", assumed.ends),
+    };
+    let how = match assumed.learned {
+        true => "as declared, or when such work did before",
+        false => "as declared",
+    };
+    let unnamed = assumed.ends > 2 || assumed.ends == 2 && assumed.last.len() == 1;
+    let latest = if unnamed { format!(", {last} last") } else { String::new() };
+    Some(format!("if {who} {how}{latest}"))
 }
 
 impl fmt::Display for Awaited {
@@ -144,7 +146,6 @@ pub(super) fn written(span: Span) -> String {
 mod tests {
     use super::*;
     use crate::explain::view::Change;
-    use crate::model::input::Text;
 
     /// 2026-08-01 14:20 UTC.
     const START: Time = Time(1_785_594_000_000);
@@ -186,8 +187,8 @@ mod tests {
     fn forecasts_name_what_they_take_for_granted() {
         let words = |reserved, ends, last: &[&str], ahead| {
             let last = last.iter().map(|name| (*name).into()).collect();
-            let (learned, budget_of, passes) = (ends == 9, None, false);
-            let assumes = Assumptions { ends, last, learned, budget_of, ahead, passes };
+            let learned = ends == 9;
+            let assumes = Assumptions { ends, last, learned, ahead, ..Assumptions::default() };
             Forecast { start: START, reserved, assumes }.to_string()
         };
         let rows = [
@@ -225,7 +226,7 @@ mod tests {
     fn what_is_taken_for_granted_is_told_by_itself() {
         let words = |ends, last: &[&str], ahead, passes| {
             let last = last.iter().map(|name| (*name).into()).collect();
-            Assumptions { ends, last, learned: false, budget_of: None, ahead, passes }.to_string()
+            Assumptions { ends, last, ahead, passes, ..Assumptions::default() }.to_string()
         };
         let after = "if a/x ends as declared, after 1 other of its queue";
         assert_eq!(words(1, &["a/x"], 1, false), after);
@@ -241,8 +242,7 @@ mod tests {
         let words = |last: &[&str], ahead| {
             let last: Vec<Text> = last.iter().map(|name| (*name).into()).collect();
             let (ends, budget_of) = (last.len() as u32, Some("q".into()));
-            let (learned, passes) = (false, false);
-            let assumes = Assumptions { ends, last, learned, budget_of, ahead, passes };
+            let assumes = Assumptions { ends, last, budget_of, ahead, ..Assumptions::default() };
             Forecast { start: START, reserved: false, assumes }.to_string()
         };
         let budget = "once the budget of q begins anew";
@@ -250,6 +250,30 @@ mod tests {
             (words(&[], 0), format!(", {budget}")),
             (words(&[], 1), format!(", {budget}, after 1 other of its queue")),
             (words(&["a/x"], 0), format!(" if a/x ends as declared, {budget}")),
+        ];
+        for (said, rest) in rows {
+            assert_eq!(said, format!("starts about 2026-08-01 14:20 UTC{rest}"));
+        }
+    }
+
+    #[test]
+    fn a_start_says_who_has_to_have_started_before() {
+        let words = |last: &[&str], after: &[&str], budget_of: Option<&str>| {
+            let names =
+                |of: &[&str]| -> Vec<Text> { of.iter().map(|name| (*name).into()).collect() };
+            let (last, after) = (names(last), names(after));
+            let (ends, budget_of) = (last.len() as u32, budget_of.map(Into::into));
+            let assumes = Assumptions { ends, last, after, budget_of, ..Assumptions::default() };
+            Forecast { start: START, reserved: false, assumes }.to_string()
+        };
+        let (ends, anew) = (" if a/x ends as declared", "once the budget of q begins anew");
+        let rows = [
+            (words(&[], &["b/y"], None), ", once b/y has started".to_owned()),
+            (words(&["a/x"], &["b/y"], None), format!("{ends}, once b/y has started")),
+            (
+                words(&["a/x"], &["b/y", "b/z"], Some("q")),
+                format!("{ends}, once b/y and b/z have started, {anew}"),
+            ),
         ];
         for (said, rest) in rows {
             assert_eq!(said, format!("starts about 2026-08-01 14:20 UTC{rest}"));

@@ -7,8 +7,7 @@ use super::*;
 
 fn standing(position: i32, forecast: Option<i64>) -> Standing {
     let last = vec!["ns/runs".into()];
-    let (ends, learned, budget_of, ahead, passes) = (1, false, None, 0, false);
-    let assumes = Assumptions { ends, last, learned, budget_of, ahead, passes }.to_string();
+    let assumes = Assumptions { ends: 1, last, ..Assumptions::default() }.to_string();
     Standing { position, forecast: forecast.map(|ms| (at(ms), assumes)) }
 }
 
