@@ -7,11 +7,14 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, Rank, Roles, ToCome, Wishes,
+    Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape, Rank, Roles, SliceWish,
+    ToCome, Wishes,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::facts::{
+    GPU, TEAM, gang, in_queue, job, namespace, node, pod, pods_of, shape, text,
+};
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -390,6 +393,85 @@ fn who_comes_has_the_place_of_its_number() {
     let node = |at: usize| &workers[at].1;
     assert_eq!((leader.len(), workers.len()), (1, 3));
     assert_eq!((node(0) == &leader[0].1, node(1) == node(2)), (true, true), "{workers:?}");
+}
+
+/// A node with so many GPUs, alone in its rack.
+fn rack(name: &str, gpus: i64) -> Input {
+    let mut facts = node(name, &[("cpu", 64_000), (GPU, gpus)]);
+    facts.labels.insert(text("topology.kubernetes.io/zone"), text("z"));
+    facts.labels.insert(text("topology.kubernetes.io/rack"), text(name));
+    Input::Node(facts.into())
+}
+
+/// A leader that asks three GPUs, and workers that are made once it runs, one GPU each, every two
+/// of which want a rack: their numbers begin with 1.
+fn sliced(workers: u32) -> Vec<PodFacts> {
+    let set = OwnerPodSet { before: 1, ..set("worker", workers, Some(0)) };
+    let known = |own: Option<&str>, sets: Vec<OwnerPodSet>| {
+        Some(Arc::new(ToCome { maker: text("l"), own: own.map(text), sets, ..ToCome::default() }))
+    };
+    let mut wishes = Wishes::clone(&in_queue(None));
+    let level = text("topology.kubernetes.io/rack");
+    wishes.topology.slices = Some(SliceWish { level, size: 2 });
+    let mut pods = gang("g", workers + 1, Some(1), &set.shape, &Arc::new(wishes));
+    for (pod, number) in pods.iter_mut().zip(0..) {
+        pod.rank = Rank::Number(number);
+        pod.gang.to_come = known(Some("worker"), Vec::new());
+    }
+    pods[0].shape = shape(&[(GPU, 3)]);
+    pods[0].gang.to_come = known(None, vec![set]);
+    pods
+}
+
+fn pairs(binds: &[(&str, &str)]) -> Vec<(String, String)> {
+    binds.iter().map(|(pod, node)| ((*pod).to_owned(), (*node).to_owned())).collect()
+}
+
+/// A new engine finds a leader with the first and the last of its workers, and looks for places
+/// between those: slices are cut by number, whoever comes first.
+#[test]
+fn who_is_missing_between_others_has_the_place_of_its_number() {
+    let pods = sliced(4);
+    let mut engine = Engine::new();
+    let ground = [namespace(), rack("o", 3), rack("a", 2), rack("b", 2)];
+    let runs = [bound(&pods[0], "o"), bound(&pods[1], "b"), bound(&pods[4], "a")];
+    engine.step(NOW, ground.into_iter().chain(runs).collect());
+    engine.recount();
+    let third = seen(&mut engine, after(60), &pods[3..4]);
+    assert_eq!(binds(&third), pairs(&[("g-3", "a")]));
+    let second = seen(&mut engine, after(61), &pods[2..3]);
+    assert_eq!(binds(&second), pairs(&[("g-2", "b")]));
+}
+
+/// The first worker comes while there is a node for none: the others' places stay theirs.
+#[test]
+fn places_are_for_those_who_are_not_there_yet() {
+    let pods = sliced(3);
+    let mut engine = Engine::new();
+    engine.step(NOW, vec![namespace(), rack("o", 3), bound(&pods[0], "o")]);
+    assert_eq!(binds(&seen(&mut engine, after(1), &pods[1..2])), []);
+    let first = engine.step(after(2), vec![rack("a", 2), rack("b", 1)]);
+    assert_eq!(binds(&first), pairs(&[("g-1", "a")]));
+    settle(&mut engine, after(2), &first);
+    let others = seen(&mut engine, after(60), &pods[2..]);
+    assert_eq!(binds(&others), pairs(&[("g-2", "a"), ("g-3", "b")]));
+}
+
+/// Of four that are to be made three have places, and the last one comes first.
+#[test]
+fn who_has_no_place_of_its_own_takes_no_others() {
+    let mut engine = engine(3, 8);
+    let made = job("j", 4, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let owner = OwnerFacts { min_member: 2, min_stated: true, ..made };
+    let first = fed(&mut engine, NOW, &owner, &[]);
+    let owner = resumed(&first, &owner).expect("two of them would be enough");
+    let mut pods = pods_of(&owner);
+    for (pod, number) in pods.iter_mut().zip(0..) {
+        pod.rank = Rank::Number(number);
+    }
+    assert_eq!(binds(&fed(&mut engine, after(1), &owner, &pods[3..])), []);
+    let others = fed(&mut engine, after(2), &owner, &pods[..3]);
+    assert_eq!(binds(&others), pairs(&[("j-0", "n"), ("j-1", "n"), ("j-2", "n")]));
 }
 
 /// Of a group whose minimum is two one ended well, and two wait where one has room.

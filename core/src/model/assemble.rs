@@ -6,6 +6,7 @@
 //! claims, backoff) is kept; what a new engine must know is on pods and owners.
 //! What state it is in is found out by [`super::lifecycle`].
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use crate::model::apply::Changes;
@@ -256,7 +257,7 @@ impl ClusterState {
         match owner {
             Some(owner) if self.workloads[workload].kept_until.is_some() && !kept.is_empty() => {
                 let missing = self.not_made_yet(&owner, &real, changes);
-                self.drop_all_but(missing, &mut kept, changes);
+                self.drop_made((&owner, missing), &real, &mut kept, changes);
             }
             Some(owner) if owner.suspended && real.is_empty() => {
                 self.workloads[workload].kept_until = None;
@@ -290,11 +291,14 @@ impl ClusterState {
         real: &[PodIdx],
         changes: &Changes,
     ) -> usize {
-        let made = |pod: &&PodIdx| {
-            let (entry, settles) = (&self.pods[**pod], changes.to_settle.contains_key(*pod));
-            entry.place.is_some() || settles || entry.needs_place()
-        };
-        (owner.pods() as usize).saturating_sub(real.iter().filter(made).count())
+        let made = real.iter().filter(|pod| self.is_made(**pod, changes));
+        (owner.pods() as usize).saturating_sub(made.count())
+    }
+
+    /// Whether a pod has a place, or could have one.
+    pub(super) fn is_made(&self, pod: PodIdx, changes: &Changes) -> bool {
+        let (entry, settles) = (&self.pods[pod], changes.to_settle.contains_key(&pod));
+        entry.place.is_some() || settles || entry.needs_place()
     }
 
     /// Gives places up that are kept for pods which will not come: those that are none yet first.
@@ -304,9 +308,29 @@ impl ClusterState {
         kept: &mut Vec<PodIdx>,
         changes: &mut Changes,
     ) {
-        while kept.len() > most {
-            let none = kept.iter().rposition(|pod| self.pods[*pod].place.is_none());
-            let pod = kept.remove(none.unwrap_or(kept.len() - 1));
+        self.drop_beyond((most, &BTreeSet::new()), kept, changes);
+    }
+
+    /// The same; of those that are none yet, and of the others, those for numbers of pods that are
+    /// there go before those whose pods may still come.
+    pub(super) fn drop_beyond(
+        &mut self,
+        (most, there): (usize, &BTreeSet<u32>),
+        kept: &mut Vec<PodIdx>,
+        changes: &mut Changes,
+    ) {
+        if kept.len() <= most {
+            return;
+        }
+        let mut stay = kept.clone();
+        stay.sort_by_key(|pod| {
+            let pod = &self.pods[*pod];
+            (pod.place.is_none(), pod.number().is_some_and(|number| there.contains(&number)))
+        });
+        let gone = stay.split_off(most);
+        let stay: BTreeSet<PodIdx> = stay.into_iter().collect();
+        kept.retain(|pod| stay.contains(pod));
+        for pod in gone.into_iter().rev() {
             self.drop_kept(pod, changes);
         }
     }
@@ -347,43 +371,6 @@ impl ClusterState {
         }
     }
 
-    /// Which of the kept places is for a pod: of those that hold as much, and where roles have
-    /// minimums are for its role, that of the shape which differs least from its own (a webhook
-    /// may change pods, and templates say nothing of it); of these that of its number, in whatever
-    /// order pods come, since neighbours are near each other.
-    fn kept_for_one(&self, pod: PodIdx, kept: &[PodIdx]) -> Option<usize> {
-        let pod = &self.pods[pod];
-        let (role, own) = (pod.role(), &self.room.shape(pod.shape).facts);
-        let mut last: Option<(ShapeIdx, u32)> = None;
-        let mut best: Option<((u32, bool), usize)> = None;
-        for (at, held) in kept.iter().enumerate() {
-            let held = &self.pods[*held];
-            let of = held.role();
-            let alike = match (pod.part(), held.part()) {
-                (Some(own), Some(of)) => own == of,
-                _ => of.is_none() || role.is_none() || of == role,
-            };
-            let fits = held.place.is_some() && held.holds == pod.holds && alike;
-            if !fits {
-                continue;
-            }
-            let unlike = match last {
-                Some((shape, known)) if shape == held.shape => known,
-                _ => own.differences(&self.room.shape(held.shape).facts),
-            };
-            last = Some((held.shape, unlike));
-            let numbered = matches!(pod.rank, Rank::Named | Rank::Number(_));
-            let found = (unlike, numbered && held.rank != pod.rank);
-            if best.is_none_or(|(least, _)| found < least) {
-                best = Some((found, at));
-            }
-            if found == (0, false) {
-                break;
-            }
-        }
-        best.map(|(_, at)| at)
-    }
-
     /// Members of one shape hold quota with the flavors that another was admitted with.
     fn charge_alike(&mut self, workload: WorkloadIdx, admitted: ShapeIdx, shape: ShapeIdx) {
         let Some(known) = self.workloads[workload].assignment.clone() else { return };
@@ -394,6 +381,7 @@ impl ClusterState {
         self.set_assignment(workload, Some(Arc::new(assignment)));
     }
 
+    /// Gives one of them up.
     fn drop_kept(&mut self, pod: PodIdx, changes: &mut Changes) {
         self.release(pod, changes);
         self.forget_bill(pod);

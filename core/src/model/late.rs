@@ -133,8 +133,11 @@ impl ClusterState {
             let (mut own, others): (Vec<PodIdx>, Vec<PodIdx>) =
                 kept.drain(..).partition(|pod| self.pods[*pod].shape == shape);
             *kept = others;
-            self.drop_all_but(lacks, &mut own, changes);
-            self.add_late((workload, owner), (set, shape), lacks, &mut own);
+            let of_set =
+                |pod: &Pod| self.room.shape(pod.shape).facts.pod_set.as_ref() == Some(&set.name);
+            let there = self.numbers_of(real, of_set);
+            self.drop_beyond((lacks, &there), &mut own, changes);
+            self.add_late((workload, owner), (set, shape), (lacks, &there), &mut own);
             stay.append(&mut own);
         }
         self.drop_all_but(0, kept, changes);
@@ -147,6 +150,34 @@ impl ClusterState {
         let suspended = self.owner_of(workload).is_some_and(|owner| owner.suspended);
         let entry = &mut self.workloads[workload];
         entry.late = !kept.is_empty() && !suspended && entry.kept_until.is_none();
+    }
+
+    /// Gives places up of an owner that was resumed, but for so many pods that it has still to
+    /// make: where it makes one set of them, by their numbers.
+    pub(super) fn drop_made(
+        &mut self,
+        (owner, missing): (&OwnerFacts, usize),
+        real: &[PodIdx],
+        kept: &mut Vec<PodIdx>,
+        changes: &mut Changes,
+    ) {
+        let mut there = BTreeSet::new();
+        if kept.len() > missing && owner.pod_sets.len() == 1 {
+            let made = real.iter().filter(|pod| self.is_made(**pod, changes));
+            there.extend(made.filter_map(|pod| self.pods[*pod].number()));
+        }
+        self.drop_beyond((missing, &there), kept, changes);
+    }
+
+    /// Which numbers of a set are those of pods that are there, or ended well.
+    pub(super) fn numbers_of(
+        &self,
+        real: &[PodIdx],
+        of_set: impl Fn(&Pod) -> bool,
+    ) -> BTreeSet<u32> {
+        let pods = real.iter().map(|pod| &self.pods[*pod]);
+        let there = pods.filter(|&pod| pod.phase != PodPhase::Failed && of_set(pod));
+        there.filter_map(Pod::number).collect()
     }
 
     /// Pods of a late set that are neither there nor ended well.
@@ -170,7 +201,7 @@ impl ClusterState {
         &mut self,
         (workload, owner): (WorkloadIdx, &Arc<OwnerFacts>),
         (set, shape): (&OwnerPodSet, ShapeIdx),
-        most: usize,
+        (most, there): (usize, &BTreeSet<u32>),
         own: &mut Vec<PodIdx>,
     ) {
         for pod in own.iter() {
@@ -184,17 +215,62 @@ impl ClusterState {
         }
         let gang = self.kept_gang(workload, owner, set.roles.clone());
         let taken: BTreeSet<Text> = own.iter().map(|pod| self.pods[*pod].name.clone()).collect();
-        let mut number = 0;
+        let mut number = set.before;
         while own.len() < most {
             let name = Text::from(format!("{}-{}-{number}", owner.name, set.name));
-            let rank = Rank::Number(number);
+            let (rank, is_there) = (Rank::Number(number), there.contains(&number));
             number += 1;
-            if taken.contains(&name) {
+            if is_there || taken.contains(&name) {
                 continue;
             }
             let uid = format!("{}/{}/{name}", owner.uid, owner.incarnation).into();
             own.push(self.place_of((workload, owner), (uid, name), (shape, rank), gang.clone()));
         }
+        own.sort_by_key(|pod| self.pods[*pod].number());
+    }
+
+    /// Which of the kept places is for a pod: of those that hold as much, and where roles have
+    /// minimums are for its role, that of the shape which differs least from its own (a webhook
+    /// may change pods, and templates say nothing of it); of these that of its number, in whatever
+    /// order pods come, since neighbours are near each other. Where a node for that is still looked
+    /// for it takes no other, which is for the pod of another number.
+    pub(super) fn kept_for_one(&self, pod: PodIdx, kept: &[PodIdx]) -> Option<usize> {
+        let pod = &self.pods[pod];
+        let (role, own) = (pod.role(), &self.room.shape(pod.shape).facts);
+        let mut last: Option<(ShapeIdx, u32)> = None;
+        let mut best: Option<((u32, bool), usize)> = None;
+        // How unlike the place of its number is that is on no node yet.
+        let mut looked_for: Option<u32> = None;
+        for (at, held) in kept.iter().enumerate() {
+            let held = &self.pods[*held];
+            let of = held.role();
+            let alike = match (pod.part(), held.part()) {
+                (Some(own), Some(of)) => own == of,
+                _ => of.is_none() || role.is_none() || of == role,
+            };
+            if held.holds != pod.holds || !alike {
+                continue;
+            }
+            let unlike = match last {
+                Some((shape, known)) if shape == held.shape => known,
+                _ => own.differences(&self.room.shape(held.shape).facts),
+            };
+            last = Some((held.shape, unlike));
+            let numbered = matches!(pod.rank, Rank::Named | Rank::Number(_));
+            let found = (unlike, numbered && held.rank != pod.rank);
+            if held.place.is_none() {
+                looked_for = looked_for.or((numbered && held.rank == pod.rank).then_some(unlike));
+                continue;
+            }
+            if best.is_none_or(|(least, _)| found < least) {
+                best = Some((found, at));
+            }
+            if found == (0, false) {
+                break;
+            }
+        }
+        let waits = |unlike: u32| looked_for.is_some_and(|least| least <= unlike);
+        best.filter(|((unlike, other), _)| !*other || !waits(*unlike)).map(|(_, at)| at)
     }
 
     /// A place for a pod that an owner has still to make, not yet on any node.

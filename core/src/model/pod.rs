@@ -164,6 +164,14 @@ impl Pod {
         self.gang.roles.as_ref().is_some_and(|roles| roles.replica.is_some())
     }
 
+    /// Its number among its peers, where that is known.
+    pub fn number(&self) -> Option<u32> {
+        match self.rank {
+            Rank::Number(number) => Some(number),
+            Rank::None | Rank::Named | Rank::Index(_) => None,
+        }
+    }
+
     /// How it is on its node.
     pub fn tenancy(&self) -> Tenancy {
         match (self.nominated, self.terminating) {

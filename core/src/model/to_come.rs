@@ -14,6 +14,9 @@
 //! A minimum that counts fewer than all is more with those that are to come, who are not among
 //! those that it counts. Once they are there it is what is stated.
 //!
+//! Each place has the number of the pod that it is for: that of nobody who is there. Where there
+//! are too many, those go first whose pods are there.
+//!
 //! Places stand behind all members: who is there says what the gang is. They are worth what the
 //! first member is worth that says so, as that is now. Minimums of roles count them, so that no
 //! others of the gang begin in their stead.
@@ -91,8 +94,9 @@ impl ClusterState {
             };
             let (mut own, others): (Vec<PodIdx>, Vec<PodIdx>) = kept.drain(..).partition(is_own);
             *kept = others;
-            self.drop_all_but(due.lacks, &mut own, changes);
-            self.add_to_come(workload, &due, real, &mut own);
+            let there = self.numbers_of(real, |pod| pod.part() == part);
+            self.drop_beyond((due.lacks, &there), &mut own, changes);
+            self.add_to_come(workload, (&due, &there), real, &mut own);
             stay.append(&mut own);
         }
         self.drop_all_but(0, kept, changes);
@@ -194,11 +198,12 @@ impl ClusterState {
         self.stand(real, changes) && self.is_being_stopped(workload, real)
     }
 
-    /// Adds places for pods of a set, as far as those that there are do not suffice.
+    /// Adds places for pods of a set, as far as those that there are do not suffice: each for the
+    /// pod of a number that is not there, so that slices, which are cut by number, stay whole.
     fn add_to_come(
         &mut self,
         workload: WorkloadIdx,
-        due: &Due,
+        (due, there): (&Due, &BTreeSet<u32>),
         real: &[PodIdx],
         own: &mut Vec<PodIdx>,
     ) {
@@ -217,7 +222,6 @@ impl ClusterState {
         let gang = Arc::new(self.gang_to_come(workload, due, set));
         let shape = self.room.intern_shape(&set.shape);
         let taken: BTreeSet<Text> = own.iter().map(|pod| self.pods[*pod].name.clone()).collect();
-        let there = self.numbers_of(real, (&due.said.maker, &set.name));
         let mut number = set.before;
         while own.len() < due.lacks {
             let name = Text::from(format!("{}-{}-{number}", gang.name, set.name));
@@ -230,17 +234,7 @@ impl ClusterState {
             let place = (workload, &maker);
             own.push(self.place_made(place, (uid, name), (shape, rank), gang.clone()));
         }
-    }
-
-    /// Which of the numbers of a set are those of pods that are there, or ended well.
-    fn numbers_of(&self, real: &[PodIdx], part: Part<'_>) -> BTreeSet<u32> {
-        let pods = real.iter().map(|pod| &self.pods[*pod]);
-        let there = pods.filter(|pod| pod.part() == Some(part) && pod.phase != PodPhase::Failed);
-        let number = |pod: &Pod| match pod.rank {
-            Rank::Number(number) => Some(number),
-            Rank::None | Rank::Named | Rank::Index(_) => None,
-        };
-        there.filter_map(number).collect()
+        own.sort_by_key(|pod| self.pods[*pod].number());
     }
 
     /// What stands on a place for a pod that is to come.

@@ -50,6 +50,8 @@ pub const TRIES_MAX: usize = 32;
 pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let start = txn.checkpoint();
     let topology = topology.of_asks(txn.state(), asks);
+    let numbered = slices::numbered(txn.state(), asks);
+    let asks = numbered.as_deref().unwrap_or(asks);
     let placed = match (asks, topology.slices) {
         ([], _) => true,
         (sharing, _) if !claims_fit(txn, sharing, topology) => false,

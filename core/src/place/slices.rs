@@ -3,8 +3,8 @@
 //!
 //! Problem: a model that is split over eight GPUs of one rack wants each eight of its workers in
 //! one rack, and as many racks as it takes. The members of a set are cut into slices of the wished
-//! size in their order (that of their indices, where they have some); what is left over is a
-//! smaller slice of its own.
+//! size in their order (that of their indices, where they have some; places for those that are
+//! still to come stand where these will); what is left over is a smaller slice of its own.
 //!
 //! Wanted: whoever fits is found (for members that do not depend on each other), in few domains
 //! that are close together, within the required level of the whole gang if there is one. A slice
@@ -272,6 +272,36 @@ pub(super) fn cut(txn: &Txn<'_>, set: &[&Ask], of: Slices) -> Vec<Vec<Ask>> {
     in_order(txn, set).chunks(of.size as usize).map(by_class).collect()
 }
 
+/// Asks whose members stand in the order of their numbers, where places are among them; `None`: as
+/// they are.
+pub(super) fn numbered(state: &ClusterState, asks: &[Ask]) -> Option<Vec<Ask>> {
+    let kept = |pod: Option<&PodIdx>| pod.is_some_and(|pod| state.pods[*pod].kept());
+    let mixed = |ask: &Ask| !kept(ask.pods.first()) && kept(ask.pods.last());
+    if !asks.iter().any(mixed) {
+        return None;
+    }
+    let mut asks = asks.to_vec();
+    for ask in &mut asks {
+        by_number(&mut ask.pods, |pod| state.pods[*pod].kept(), |pod| state.pods[*pod].number());
+    }
+    Some(asks)
+}
+
+/// Puts members of a set into the order of their numbers, if each has one of its own: places, which
+/// are kept for those that are still to come, stand behind all who are there.
+fn by_number<T>(members: &mut [T], kept: impl Fn(&T) -> bool, number: impl Fn(&T) -> Option<u32>) {
+    if !members.last().is_some_and(kept) {
+        return;
+    }
+    let Some(mut numbers) = members.iter().map(&number).collect::<Option<Vec<u32>>>() else {
+        return;
+    };
+    numbers.sort_unstable();
+    if numbers.windows(2).all(|two| two[0] < two[1]) {
+        members.sort_by_key(number);
+    }
+}
+
 /// Members of a set in the order that they have in their gang, each with its class.
 fn in_order(txn: &Txn<'_>, set: &[&Ask]) -> Vec<(ClassIdx, PodIdx)> {
     let state = txn.state();
@@ -281,6 +311,7 @@ fn in_order(txn: &Txn<'_>, set: &[&Ask]) -> Vec<(ClassIdx, PodIdx)> {
     let members = workload.map_or(&[][..], |workload| &state.workloads[workload].members);
     let at: BTreeMap<PodIdx, usize> = members.iter().copied().zip(0..).collect();
     all.sort_by_key(|(_, pod)| at.get(pod).copied());
+    by_number(&mut all, |(_, pod)| state.pods[*pod].kept(), |(_, pod)| state.pods[*pod].number());
     all
 }
 
@@ -416,4 +447,27 @@ fn more_worth(state: &ClusterState, class: ClassIdx, share: &Share, more: u64) -
     let (index, tree) = (state.classes.fit(class), &state.room.tree);
     let worth = |members: u64| index.worth(tree, share.domain, members as u32);
     worth(share.taken + more) - worth(share.taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_stand_where_those_will_that_they_are_for() {
+        // (number, it is a place)
+        let order = |members: &[(Option<u32>, bool)]| {
+            let mut members = members.to_vec();
+            by_number(&mut members, |(_, kept)| *kept, |(number, _)| *number);
+            members.into_iter().map(|(number, _)| number).collect::<Vec<_>>()
+        };
+        let (there, place) = (|n| (Some(n), false), |n| (Some(n), true));
+        let all = [there(1), there(3), place(2), place(4)];
+        assert_eq!(order(&all), [1, 2, 3, 4].map(Some));
+        // Whose names say otherwise stand as they are named.
+        assert_eq!(order(&[there(3), there(1)]), [3, 1].map(Some));
+        // Numbers of several sets are no numbers of all, and some say none.
+        assert_eq!(order(&[there(1), there(0), place(1)]), [1, 0, 1].map(Some));
+        assert_eq!(order(&[(None, false), place(1), place(0)]), [None, Some(1), Some(0)]);
+    }
 }

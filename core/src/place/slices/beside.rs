@@ -13,8 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::{DomainIdx, NodeIdx};
 
-use super::{Share, Slices, by_class, in_order, inner, more_worth, take_fewest, take_worthiest};
+use super::{
+    Share, Slices, by_class, by_number, in_order, inner, more_worth, take_fewest, take_worthiest,
+};
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
+use crate::model::pod::Pod;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, Ask, TopologyAsk};
@@ -158,7 +161,9 @@ fn slices_of(state: &ClusterState, pod: PodIdx, of: Slices) -> (BTreeMap<PodIdx,
     let members = state.workloads[workload].members.iter().map(|pod| (*pod, &state.pods[*pod]));
     let stay = members.filter(|(_, member)| member.active() && !member.terminating);
     let set = stay.filter(|(_, member)| pod_sets::alike(&state.room, member.shape, shape));
-    for (at, (pod, member)) in set.enumerate() {
+    let mut set: Vec<(PodIdx, &Pod)> = set.collect();
+    by_number(&mut set, |(_, member)| member.kept(), |(_, member)| member.number());
+    for (at, (pod, member)) in set.into_iter().enumerate() {
         let slice = at / of.size as usize;
         slices.insert(pod, slice);
         let position = member.place.and_then(|node| tree.position(node));
