@@ -154,6 +154,14 @@ pub const JOBSET_LABELLED: &str = "alpha.jobset.sigs.k8s.io/node-selector";
 pub const LWS_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 /// Group of a LeaderWorkerSet that a pod is in; label.
 pub const LWS_GROUP: &str = "leaderworkerset.sigs.k8s.io/group-index";
+/// What tells a group from all others, those of other sets too; label.
+pub const LWS_GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
+/// Which of the pods of its group a pod is, the leader is 0; label.
+pub const LWS_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+/// Which subgroup of its group a pod is in; label.
+pub const LWS_SUBGROUP: &str = "leaderworkerset.sigs.k8s.io/subgroup-index";
+/// What tells a subgroup from all others; label.
+pub const LWS_SUBGROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/subgroup-key";
 /// Revision of the template that a pod was made from; label.
 pub const LWS_REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
 /// Pods of a group; annotation.
@@ -200,12 +208,19 @@ pub const ROLES: [&str; 5] = [
 /// Which of the pods of its Job a pod is; label.
 pub const JOB_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
+/// Which of the pods of its StatefulSet a pod is; label.
+pub const SET_INDEX: &str = "apps.kubernetes.io/pod-index";
+/// Its name, which a StatefulSet gives to a pod as a label too.
+pub const SET_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
+/// Revision of the StatefulSet or DaemonSet that made a pod, which is made with that; label.
+pub const SET_REVISION: &str = "controller-revision-hash";
+
 /// Labels of pods that have an index among their peers: Jobs (each Job of a JobSet by itself),
 /// StatefulSets, LeaderWorkerSets, Kubeflow's jobs and Volcano's. Names have it too.
 pub const INDEXES: [&str; 5] = [
     JOB_INDEX,
-    "apps.kubernetes.io/pod-index",
-    "leaderworkerset.sigs.k8s.io/worker-index",
+    SET_INDEX,
+    LWS_INDEX,
     "training.kubeflow.org/replica-index",
     "volcano.sh/task-index",
 ];

@@ -147,7 +147,7 @@ pub struct WorkloadRef {
 }
 
 /// Affinity of a pod.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Affinity {
     /// Affinity to nodes.
@@ -162,7 +162,7 @@ pub struct Affinity {
 }
 
 /// Affinity to pods, or the contrary.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAffinity {
     /// Pods that must be near (away).
@@ -174,7 +174,7 @@ pub struct PodAffinity {
 }
 
 /// Affinity to nodes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAffinity {
     /// What a node must have.

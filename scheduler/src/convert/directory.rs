@@ -240,7 +240,11 @@ impl Owner {
             let shapes = std::iter::once(&role.shape).chain(apart);
             shapes.map(move |shape| (shape, scheduler))
         });
-        job.into_iter().chain(roles)
+        let workers = self.gang().and_then(|gang| gang.says.worker.as_deref());
+        let example = workers.and_then(|workers| {
+            Some((workers.example.as_ref()?, workers.role.scheduler.as_deref()))
+        });
+        job.into_iter().chain(roles).chain(example)
     }
 
     /// RuntimeClasses of its pods.

@@ -34,6 +34,7 @@ use crate::gangs::fields::{Fields, Part};
 use crate::gangs::kinds::Kind;
 use crate::gangs::owner::Gang;
 use crate::gangs::wishes;
+use crate::gangs::workers::Workers;
 use crate::read::decode;
 
 /// An owner that waits for its own owners and classes.
@@ -91,7 +92,7 @@ pub struct Says {
     /// Who schedules the workers of a group, as their template says.
     pub workers: Option<Text>,
     /// What the workers of a group are made of.
-    pub worker: Option<Box<Role>>,
+    pub worker: Option<Box<Workers>>,
     /// Tasks whose pods are made in some order, where its pods are members of a group; none: all
     /// are made at once.
     pub tasks: Vec<Task>,
@@ -251,7 +252,8 @@ impl GangDraft {
     /// What its pods are made of, as far as that is known: roles, and what is made after others.
     pub fn templates(&self) -> impl Iterator<Item = &Role> {
         let tasks = self.says.tasks.iter().filter_map(|task| task.role.as_deref());
-        self.says.roles.iter().chain(self.says.worker.as_deref()).chain(tasks)
+        let workers = self.says.worker.iter().map(|workers| &workers.role);
+        self.says.roles.iter().chain(workers).chain(tasks)
     }
 
     /// Whether all its pods are one gang, so that it can be stopped and started as one.

@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 
 use super::selector;
 use super::sharing::{Pairs, Shared};
-use crate::api::pod::PodSpec;
+use crate::api::pod::{Affinity, PodSpec};
 
 /// Largest weight of a preference that an API server takes.
 const WEIGHT_MAX: i32 = 100;
@@ -31,7 +31,16 @@ const NAMESPACES_MAX: usize = 8;
 
 /// What a pod in a namespace wants; `None`: nothing.
 pub fn of(spec: &PodSpec, namespace: &Text, labels: &[(Text, Text)]) -> Option<Arc<Neighbours>> {
-    let (near, apart) = (&spec.affinity.pod_affinity, &spec.affinity.pod_anti_affinity);
+    of_terms((&spec.affinity, &spec.topology_spread_constraints[..]), namespace, labels)
+}
+
+/// The same, of what its spec says of that.
+pub fn of_terms(
+    (affinity, constraints): (&Affinity, &[full::TopologySpreadConstraint]),
+    namespace: &Text,
+    labels: &[(Text, Text)],
+) -> Option<Arc<Neighbours>> {
+    let (near, apart) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
     let terms = |list: &[full::PodAffinityTerm]| -> Vec<PeerTerm> {
         list.iter().map(|term| peer_term(term, namespace, labels)).collect()
     };
@@ -45,12 +54,11 @@ pub fn of(spec: &PodSpec, namespace: &Text, labels: &[(Text, Text)]) -> Option<A
             term: peer_term(&it.pod_affinity_term, namespace, labels),
         }));
     }
-    let constraints = spec.topology_spread_constraints.iter();
     let wants = Neighbours {
         affinity: terms(&near.required_during_scheduling_ignored_during_execution),
         anti_affinity: terms(&apart.required_during_scheduling_ignored_during_execution),
         preferred,
-        spread: constraints.map(|constraint| spread(constraint, labels)).collect(),
+        spread: constraints.iter().map(|constraint| spread(constraint, labels)).collect(),
     };
     (wants != Neighbours::default()).then(|| Arc::new(wants))
 }

@@ -7,6 +7,7 @@
 //! it will look like those that come, and none of them is told.
 //! [`crate::gangs::to_come`] knows which they are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
@@ -17,12 +18,10 @@ use super::facts::Facts;
 use super::gang::{Role, is_group, levels_of_part};
 use super::marks::Marks;
 use super::pod::PodDraft;
-use super::sharing::Pairs;
-use crate::api::keys;
 use crate::gangs::owner::Sets;
-use crate::gangs::to_come::Later;
+use crate::gangs::to_come::{Later, Set};
 use crate::gangs::wishes::{self, Asked};
-use crate::gangs::{self, Member, lws};
+use crate::gangs::{self, Member};
 
 impl Facts<'_> {
     /// What a pod knows of others of its gang that are made after it.
@@ -38,9 +37,15 @@ impl Facts<'_> {
         let asked_of_sets = later.of.map_or_else(Sets::default, |of| of.sets(owners));
         let role_of = |role: &Role| gangs::to_come::role_in_group(member, role, later.by_name);
         let least = gang.roles.as_ref().map(|roles| {
-            let stated = |set: &gangs::to_come::Set<'_>| Some((role_of(set.role)?, set.count));
+            let mut later_of: BTreeMap<Text, u32> = BTreeMap::new();
+            for set in &later.sets {
+                if let Some(role) = role_of(set.role) {
+                    let count = later_of.entry(role).or_default();
+                    *count = count.saturating_add(set.count);
+                }
+            }
             let mut least = (*roles.least).clone();
-            least.extend(later.sets.iter().filter_map(stated));
+            least.append(&mut later_of);
             Arc::new(least)
         });
         let mut sets = Vec::new();
@@ -48,8 +53,8 @@ impl Facts<'_> {
             let role = set.role;
             let marks: Vec<&Marks> = [&[&*role.template][..], owners].concat();
             let asked = wishes::read(&marks, &mut Vec::new());
-            let (shape, labels) = self.beside(pod, role, later.level);
-            let shape = self.shape_of((role, &shape, &labels), (&asked, &pod.namespace, true));
+            let shape = self.beside(pod, set, later.level);
+            let shape = self.shape_of((role, &shape, &set.labels), (&asked, &pod.namespace, true));
             let slices = |asked: &Asked| asked.wishes.topology.slices.is_some();
             let by_shape = later.of.is_none() && (slices(own_asked) || slices(&asked));
             if by_shape && shape.requests == own_shape.requests && shape != *own_shape {
@@ -63,7 +68,7 @@ impl Facts<'_> {
             let shape = self.in_set(shape, later.of.map(|_| &role.name), levels);
             let roles = |least| Arc::new(Roles { own: role_of(role), least, replica: None });
             sets.push(OwnerPodSet {
-                name: role.name.clone(),
+                name: set.name.clone(),
                 count: set.count,
                 before: set.first,
                 shape,
@@ -77,37 +82,22 @@ impl Facts<'_> {
         Some(Arc::new(ToCome { maker, own, sets, least, stated, level }))
     }
 
-    /// What pods of a role ask, and their labels, that will be in the domain of a pod: what its
-    /// controller has added to that one, so that its gang has the domain to itself, holds for them.
-    fn beside(
-        &mut self,
-        pod: &PodDraft,
-        role: &Role,
-        level: Option<&Text>,
-    ) -> (Arc<PodShape>, Pairs) {
-        let Some(level) = level else { return (role.shape.clone(), role.labels.clone()) };
-        let mut labels = role.labels.to_vec();
-        for (key, value) in pod.labels.iter().filter(|(key, _)| key.starts_with(lws::OF_SET)) {
-            if !keys::INDEXES.contains(&&**key) && labels.iter().all(|(known, _)| known != key) {
-                labels.push((key.clone(), value.clone()));
-            }
+    /// What pods of a set ask that will be in the domain of a pod: what its controller has added to
+    /// that one, so that its gang has the domain to itself, holds for them.
+    fn beside(&mut self, pod: &PodDraft, set: &Set<'_>, level: Option<&Text>) -> Arc<PodShape> {
+        let mut wants = set.wants.as_deref().cloned().unwrap_or_default();
+        if let Some((level, has)) = level.zip(pod.shape.neighbours.as_deref()) {
+            let of = |terms: &[PeerTerm]| -> Vec<PeerTerm> {
+                terms.iter().filter(|term| term.key == *level).cloned().collect()
+            };
+            wants.affinity.extend(of(&has.affinity));
+            wants.anti_affinity.extend(of(&has.anti_affinity));
         }
-        labels.sort();
-        let labels = self.shared.labels.list(&labels);
-        let Some(has) = pod.shape.neighbours.as_deref() else {
-            return (role.shape.clone(), labels);
-        };
-        let mut wants = role.shape.neighbours.as_deref().cloned().unwrap_or_default();
-        let of = |terms: &[PeerTerm]| -> Vec<PeerTerm> {
-            terms.iter().filter(|term| term.key == *level).cloned().collect()
-        };
-        wants.affinity.extend(of(&has.affinity));
-        wants.anti_affinity.extend(of(&has.anti_affinity));
-        if wants == Neighbours::default() {
-            return (role.shape.clone(), labels);
+        let neighbours = (wants != Neighbours::default()).then(|| Arc::new(wants));
+        if neighbours == set.role.shape.neighbours {
+            return set.role.shape.clone();
         }
-        let shape = PodShape { neighbours: Some(Arc::new(wants)), ..PodShape::clone(&role.shape) };
-        (self.shared.shapes.of(shape), labels)
+        self.shared.shapes.of(PodShape { neighbours, ..PodShape::clone(&set.role.shape) })
     }
 }
 

@@ -44,6 +44,16 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Whether some text in a value, or some key of it, is such.
+pub(super) fn any_text(value: &Value, is: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(own) => is(own),
+        Value::Array(items) => items.iter().any(|item| any_text(item, is)),
+        Value::Object(map) => map.iter().any(|(key, item)| is(key) || any_text(item, is)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 impl Fields {
     /// A count of zero or more.
     pub fn count(&mut self, part: Part<'_>, path: &str) -> Option<u32> {

@@ -13,10 +13,9 @@
 use std::sync::Arc;
 
 use capstan_core::model::input::{Operator, PeerSelector, PeerTerm, PodShape, Requirement, Text};
-use serde_json::Value;
 
 use super::Member;
-use super::fields::{Fields, Part};
+use super::fields::{Fields, Part, any_text};
 use super::finished;
 use super::kinds::Kind;
 use crate::api::keys;
@@ -123,7 +122,10 @@ fn tell_apart(
     shared: &mut Shared,
 ) {
     let terms = ["spec.affinity", "spec.topologySpreadConstraints"];
-    let read = |key: &&str| terms.iter().any(|path| mentions(template.at(path), key));
+    let read = |key: &&str| {
+        let is = |text: &str| text == *key;
+        terms.iter().any(|path| any_text(template.at(path), &is))
+    };
     let reads = role.jobs > 1 && OF_JOBS.iter().any(read);
     if !(1..=JOBS_APART).contains(&role.jobs) || !(reads || own_level.is_some()) {
         return;
@@ -173,16 +175,6 @@ fn alone_in(level: &str, (namespace, job): (&Text, &str)) -> (PeerTerm, PeerTerm
     };
     let term = |peers| PeerTerm { key: level.into(), peers };
     (term(own), term(others))
-}
-
-/// Whether a text stands anywhere in a value.
-fn mentions(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(own) => own == text,
-        Value::Array(items) => items.iter().any(|item| mentions(item, text)),
-        Value::Object(map) => map.iter().any(|(key, item)| key == text || mentions(item, text)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 /// What tells which labels the controllers of JobSets and Jobs give to the pods of a role.
@@ -242,7 +234,7 @@ pub fn attempt(member: &Member<'_>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn roles_have_the_labels_that_their_pods_will_have() {

@@ -2,38 +2,34 @@
 //!
 //! A group's pods start together. With `LeaderReady` the workers are made once the leader runs, and
 //! with an exclusive topology once it has a node, whose domain they are pinned to: so it does not
-//! wait for them. It knows of what their template says, and starts where and when they will have
-//! places too, which are kept until they come. They wait for each other, and the group that lacks
-//! them is in part. Group index and revision tell groups, and tries of one, apart. A group has the
-//! size that its own pods bear, whatever the set was changed to since: that is for groups of later
-//! revisions, and so is its template. A leader whose workers will name another scheduler is held as
-//! if they were there: it would wait for them half started.
+//! wait for them. It knows of what their template says, and what they will look like ([`workers`]),
+//! and starts where and when they will have places too, which are kept until they come. They wait
+//! for each other, and the group that lacks them is in part. Group index and revision tell groups,
+//! and tries of one, apart. A group has the size that its own pods bear, whatever the set was
+//! changed to since: that is for groups of later revisions, and so is its template. A leader whose
+//! workers will name another scheduler is held as if they were there: it would wait for them half
+//! started.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
-use super::to_come::{Later, Set};
+use super::to_come::Later;
+use super::workers::{self, Leader};
 use super::{Member, annotation, count, held, workload_name};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
-use crate::convert::gang::{GangDraft, Role, Says};
+use crate::convert::gang::{GangDraft, Says};
 use crate::convert::marks::Marks;
 use crate::convert::sharing::Shared;
 
 /// Who schedules pods that name nobody.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// What labels begin with that these sets give to their pods.
-pub const OF_SET: &str = "leaderworkerset.sigs.k8s.io/";
-
-/// What workers of a group are called together.
-const WORKER: &str = "worker";
-
 /// What a LeaderWorkerSet says.
 pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Says {
     Says {
-        worker: worker(part, &fields.namespace, shared),
+        worker: workers::read(part, &fields.namespace, shared),
         size: fields.above_zero(part, "spec.leaderWorkerTemplate.size").unwrap_or(1),
         leader_first: part.at("spec.startupPolicy") == "LeaderReady"
             || part.at("metadata.annotations")[keys::LWS_EXCLUSIVE].is_string(),
@@ -44,24 +40,6 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Says {
             .map(Text::from),
         ..Says::default()
     }
-}
-
-/// What workers are made of; `None`: there is no template, or none that an API server would take,
-/// or where they may go depends on labels and terms that each of them gets as it is made.
-fn worker(part: Part<'_>, namespace: &Text, shared: &mut Shared) -> Option<Box<Role>> {
-    let path = "spec.leaderWorkerTemplate.workerTemplate";
-    let template = Part { value: part.at(path), path };
-    template.value.as_object()?;
-    let around = ["spec.affinity", "spec.topologySpreadConstraints"];
-    // The name of the set they all have.
-    let reads = |at: &str| template.at(at).to_string().replace(keys::LWS_NAME, "").contains(OF_SET);
-    let parted = part.at("metadata.annotations")[keys::LWS_SUBGROUP_EXCLUSIVE].is_string();
-    if parted || around.into_iter().any(reads) {
-        return None;
-    }
-    let name = part.at("metadata.name").as_str().unwrap_or_default();
-    let added = [(keys::LWS_NAME, name)];
-    Role::of(WORKER, (template, namespace, &added[..]), 1, shared).ok().map(Box::new)
 }
 
 /// Who schedules leaders and who workers, as far as templates say that these differ.
@@ -109,24 +87,30 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     })
 }
 
-/// What a member of a group knows of workers that are made once its leader has a node or runs: so
-/// many of them as must run together with it.
-pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
+/// What a member of a group, with these labels, knows of workers that are made once its leader has
+/// a node or runs: so many of them as must run together with it.
+pub(super) fn to_come<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a>> {
     let marks = member.chain.first()?;
     let key = named_by(marks, member.namespace)?;
     let index = marks.labels.get(keys::LWS_GROUP)?;
     let revision = marks.labels.get(keys::LWS_REVISION).map_or("", |text| text);
     let Group { set, size, leader_first, leads } = group(member, &key);
     let (set, size) = (set.filter(|_| leader_first)?, size?);
-    let role = set.says.worker.as_deref()?;
+    let workers = set.says.worker.as_deref()?;
     let least = count(member.chain, keys::MIN_MEMBER, &mut Vec::new()).unwrap_or(size);
     // The leader is the first of all.
-    let workers = Set { role, count: least.min(size).saturating_sub(1), first: 1 };
-    let comes = leads && workers.count > 0 && is_of_template(member, marks);
+    let after = least.min(size).saturating_sub(1);
+    let sets = match leads && is_of_template(member, marks) {
+        true => {
+            let leader = Leader { namespace: member.namespace, name: member.name, labels };
+            workers.after(leader, (size, after))?
+        }
+        false => Vec::new(),
+    };
     Some(Later {
         maker: format!("{}/{index}/{revision}", set.uid).into(),
-        own: (!leads).then(|| role.name.clone()),
-        sets: if comes { vec![workers] } else { Vec::new() },
+        own: (!leads).then(|| workers.kind_of(labels)),
+        sets,
         least: None,
         stated: None,
         owners: vec![&*set.marks],

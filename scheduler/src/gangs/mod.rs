@@ -4,6 +4,7 @@
 //! new source is one file and one row. Assumes that labels of owners are already in the chain.
 
 pub mod capstan_gang;
+mod digest;
 pub mod fields;
 pub mod grouped;
 pub mod groups;
@@ -24,6 +25,7 @@ pub mod train;
 pub mod upstream;
 pub mod volcano;
 pub mod wishes;
+pub mod workers;
 
 use capstan_core::model::input::{GangRef, GangSource, Held, OwnerEnd, Rank, Text};
 use capstan_core::time::Time;

@@ -20,17 +20,20 @@
 //! that has begun would lose what is kept for its last members because others of its namespace were
 //! made, and pods that did not change would have to be told again.
 
-use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
+use std::sync::Arc;
+
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Neighbours, Text};
 
 use super::owner::{self, Gang};
 use super::{Member, count, groups, lws, named_in, volcano};
 use crate::api::keys;
 use crate::convert::gang::{Quorum, Role};
 use crate::convert::marks::Marks;
+use crate::convert::sharing::Pairs;
 
 /// Pods that are still to come of which places are kept in one gang, at most: more than the largest
 /// of those have that are made so.
-const PLACES_MAX: u32 = 4_096;
+pub(super) const PLACES_MAX: u32 = 4_096;
 
 /// What a member knows.
 #[derive(Debug)]
@@ -57,15 +60,29 @@ pub struct Later<'a> {
     pub level: Option<&'a Text>,
 }
 
-/// Pods that are made after others.
-#[derive(Clone, Copy, Debug)]
+/// Pods that are made after others, and that look alike.
+#[derive(Clone, Debug)]
 pub struct Set<'a> {
     /// What they are made of.
     pub role: &'a Role,
+    /// What they are called together.
+    pub name: Text,
     /// How many the gang needs.
     pub count: u32,
     /// The number of the first of them.
     pub first: u32,
+    /// Their labels, as far as these are known.
+    pub labels: Pairs,
+    /// What they want of the pods around them.
+    pub wants: Option<Arc<Neighbours>>,
+}
+
+impl<'a> Set<'a> {
+    /// So many pods of a role, the first of which has this number, as its template has them.
+    pub(super) fn of(role: &'a Role, count: u32, first: u32) -> Set<'a> {
+        let (name, labels) = (role.name.clone(), role.labels.clone());
+        Set { role, name, count, first, labels, wants: role.shape.neighbours.clone() }
+    }
 }
 
 /// What a member of a gang, with these labels, knows of others that are made after it.
@@ -75,11 +92,11 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
     }
     let later = match &gang.key {
         GangKey::Group(GangSource::KueueGroup, _) | GangKey::Pod(_) => None,
-        GangKey::Group(..) => lws::to_come(member)
+        GangKey::Group(..) => lws::to_come(member, labels)
             .or_else(|| volcano::to_come(member))
             .or_else(|| of_owner(member, labels)),
         // Other owners say it themselves.
-        GangKey::Owner(..) => lws::to_come(member),
+        GangKey::Owner(..) => lws::to_come(member, labels),
     };
     let places =
         |later: &Later<'_>| later.sets.iter().fold(0_u32, |sum, set| sum.saturating_add(set.count));
@@ -124,7 +141,7 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
         let of_top = Member { above: &member.above[at.unwrap_or(0)..], ..*member };
         let joins = owner::in_gang(&of_top, &group);
         let roles = roles.iter().filter(late).filter(|role| joins(role));
-        sets.extend(roles.map(|role| Set { role, count: role.count(), first: 0 }));
+        sets.extend(roles.map(|role| Set::of(role, role.count(), 0)));
     }
     Some(Later {
         maker: gang.top.uid.clone(),

@@ -134,7 +134,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
         let count = least.min(task.pods);
         if count > 0 && sets.len() < LATER_MAX {
             left = left.saturating_sub(count);
-            sets.push(Set { role, count, first: 0 });
+            sets.push(Set::of(role, count, 0));
             all = all.saturating_add(count);
         }
     }

@@ -70,3 +70,45 @@ fn a_leader_is_told_again_when_what_its_workers_claim_is_there() {
     live.take(Seen::Applied(Object::Devices(Box::new(template))));
     assert!(of_pod(&mut live, "p").to_come.is_some(), "it is told");
 }
+
+/// Workers of a subgroup want each other near, by a label that only they have.
+#[test]
+fn a_leader_knows_which_of_its_workers_are_in_which_subgroup() {
+    let key = |name: &str| format!("leaderworkerset.sigs.k8s.io/{name}");
+    let term = json!({ "topologyKey": "rack", "matchLabelKeys": [key("subgroup-key")],
+        "labelSelector": { "matchLabels": { (key("name")): "l" } } });
+    let near = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+    let worker = json!({ "schedulerName": "capstan", "containers": [{}],
+        "affinity": { "podAffinity": near } });
+    let templates = json!({ "size": 4, "subGroupPolicy": { "subGroupSize": 2 },
+        "workerTemplate": { "spec": worker } });
+    let spec = json!({ "startupPolicy": "LeaderReady", "leaderWorkerTemplate": templates });
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(gang(Of::LeaderWorkerSet, "l", spec, json!({}))));
+    let member = |name: &str, subgroup: (&str, &str), leader: Option<&str>| {
+        let mut value = pod_value(name, name);
+        value["metadata"]["labels"] = json!({ (key("name")): "l", (key("group-index")): "0",
+            (key("subgroup-index")): subgroup.0, (key("subgroup-key")): subgroup.1 });
+        value["metadata"]["annotations"] = json!({ (key("size")): "4" });
+        if let Some(leader) = leader {
+            value["metadata"]["annotations"][key("leader-name")] = leader.into();
+        }
+        Seen::Applied(pod(value))
+    };
+    let first = ("0", "e5a323eb5d37091aeed3d75788936c2f4bb1829b");
+    let second = ("1", "765c674832dae084019e8fa184720da14b46ba57");
+    live.take(member("p", first, None));
+    let known = of_pod(&mut live, "p").to_come.expect("it has workers");
+    let sets = known.sets.iter().map(|set| (&*set.name, set.before, set.count));
+    assert_eq!(sets.collect::<Vec<_>>(), [("worker-0", 1, 1), ("worker-1", 2, 2)]);
+    for (set, (_, subgroup)) in known.sets.iter().zip([first, second]) {
+        let seen = set.shape.kin.as_ref().expect("others of it look for that");
+        assert_eq!(seen.labels.get(&*key("subgroup-key")).map(|key| &**key), Some(subgroup));
+        let wants = set.shape.neighbours.as_ref().expect("terms");
+        let selects = wants.affinity[0].peers.labels.as_ref().expect("a selector");
+        assert_eq!(&*selects[1].values[0], subgroup);
+    }
+    live.take(member("p-3", second, Some("p")));
+    let known = of_pod(&mut live, "p-3").to_come.expect("it is in a group");
+    assert_eq!((known.own.as_deref(), known.sets.len()), (Some("worker-1"), 0));
+}
