@@ -94,7 +94,10 @@ impl ClusterState {
             };
             let (mut own, others): (Vec<PodIdx>, Vec<PodIdx>) = kept.drain(..).partition(is_own);
             *kept = others;
-            let there = self.numbers_of(real, |pod| pod.part() == part);
+            let there = match own.len() == due.lacks {
+                true => BTreeSet::new(),
+                false => self.numbers_of(real, |pod| pod.part() == part),
+            };
             self.drop_beyond((due.lacks, &there), &mut own, changes);
             self.add_to_come(workload, (&due, &there), real, &mut own);
             stay.append(&mut own);
