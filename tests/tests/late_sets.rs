@@ -356,6 +356,29 @@ fn once_all_of_a_group_are_there_it_needs_what_is_stated() {
     }
 }
 
+/// Two make members of a gang, and will each make one more of the same name: people tell the places
+/// for those apart, and a new engine calls them the same.
+#[test]
+fn places_are_called_after_who_makes_their_pods() {
+    let mut pods = gang("g", 2, Some(2), &set("worker", 1, None).shape, &in_queue(Some("main")));
+    for (pod, name) in pods.iter_mut().zip(["b", "a"]) {
+        let (maker, sets) = (text(format!("mpi-{name}")), vec![set("launcher", 1, Some(0))]);
+        let (name, least) = (Some(text(name)), Some(4));
+        pod.gang.to_come = Some(Arc::new(ToCome { maker, name, least, sets, ..ToCome::default() }));
+    }
+    let names = |engine: &Engine| -> Vec<String> {
+        view(engine, "g").pods.iter().map(|place| place.pod.to_string()).collect()
+    };
+    let want = ["a-launcher-0", "b-launcher-0", "g-0", "g-1"];
+    let mut first = engine(4, 8);
+    seen(&mut first, NOW, &pods);
+    assert_eq!(names(&first), want);
+    let mut next = engine(4, 8);
+    next.step(after(1), pods.iter().rev().map(|pod| bound(pod, "n")).collect());
+    next.recount();
+    assert_eq!(names(&next), want);
+}
+
 /// Nobody asked for the level: it is where those that come will be pinned to.
 #[test]
 fn of_a_level_that_follows_from_the_first_nothing_is_told() {

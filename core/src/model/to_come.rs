@@ -15,7 +15,8 @@
 //! those that it counts. Once they are there it is what is stated.
 //!
 //! Each place has the number of the pod that it is for: that of nobody who is there. Where there
-//! are too many, those go first whose pods are there.
+//! are too many, those go first whose pods are there. It is called after who makes that pod: of one
+//! gang several may make some.
 //!
 //! Places stand behind all members: who is there says what the gang is. They are worth what the
 //! first member is worth that says so, as that is now. Minimums of roles count them, so that no
@@ -224,10 +225,11 @@ impl ClusterState {
         }
         let gang = Arc::new(self.gang_to_come(workload, due, set));
         let shape = self.room.intern_shape(&set.shape);
+        let maker_name = due.said.name.as_ref().unwrap_or(&gang.name);
         let taken: BTreeSet<Text> = own.iter().map(|pod| self.pods[*pod].name.clone()).collect();
         let mut number = set.before;
         while own.len() < due.lacks {
-            let name = Text::from(format!("{}-{}-{number}", gang.name, set.name));
+            let name = Text::from(format!("{maker_name}-{}-{number}", set.name));
             let (rank, is_there) = (Rank::Number(number), there.contains(&number));
             number += 1;
             if is_there || taken.contains(&name) {

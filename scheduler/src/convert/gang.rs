@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::devices::PodClaimDraft;
-use super::directory::Owner;
+use super::directory::{Owner, OwnerKey};
 use super::facts::Facts;
 use super::job::is_older;
 use super::marks::{self, Marks, OwnerName};
@@ -93,6 +93,9 @@ pub struct Says {
     pub workers: Option<Text>,
     /// What the workers of a group are made of.
     pub worker: Option<Box<Workers>>,
+    /// The gangs that are named for the leader of a group and for its workers, where that is not
+    /// the same.
+    pub gangs: Option<Box<[Option<OwnerKey>; 2]>>,
     /// Tasks whose pods are made in some order, where its pods are members of a group; none: all
     /// are made at once.
     pub tasks: Vec<Task>,

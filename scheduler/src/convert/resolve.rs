@@ -135,7 +135,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
 /// A pod counts in the gang that it names, or that its owners name, and not in its owner's own.
 fn enlist(pod: &PodDraft, directory: &mut Directory) {
     let Some(gang) = gangs::gang_of(pod, directory) else { return };
-    if let Some(part) = gangs::grouped::part_of(pod, directory) {
+    if let Some(part) = gangs::grouped::part_of(pod, &gang, directory) {
         directory.grouped.add(&pod.uid, part);
     }
     if gangs::counts_in_its_gang(pod) {

@@ -78,8 +78,8 @@ impl Facts<'_> {
         }
         let unasked = own_asked.wishes.topology == TopologyWish::default();
         let level = later.level.filter(|_| unasked).cloned();
-        let Later { maker, own, least, stated, .. } = later;
-        Some(Arc::new(ToCome { maker, own, sets, least, stated, level }))
+        let Later { maker, name, own, least, stated, .. } = later;
+        Some(Arc::new(ToCome { maker, name: Some(name), own, sets, least, stated, level }))
     }
 
     /// What pods of a set ask that will be in the domain of a pod: what its controller has added to

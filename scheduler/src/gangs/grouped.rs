@@ -8,7 +8,9 @@
 //! Decides of which roles pods are in another gang: those whose template names one
 //! ([`super::owner::Gang::is_elsewhere`]), which holds before any pod is there, and those of which
 //! such pods are there. That a PodGroup is owned by the owner tells nothing: it does not say which
-//! roles are in it. Of an application of Spark nobody knows templates: its pods tell.
+//! roles are in it. Of an application of Spark nobody knows templates, and those of a
+//! LeaderWorkerSet may be others than a group of it was made of, which has its leader and its
+//! workers for roles: their pods tell.
 //!
 //! What is seen of one pod of a role is taken to be so of all: they are made by one template, and
 //! by one operator. A pod that is lost and made again changes nothing then.
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 use capstan_core::model::input::Text;
 
 use super::owner::Gang;
-use super::spark;
+use super::{lws, spark};
 use crate::convert::directory::{Directory, OwnerKey};
 use crate::convert::pod::PodDraft;
 
@@ -95,9 +97,13 @@ impl Grouped {
     }
 }
 
-/// The part of an owner's work that a pod is which is a member of another gang, as far as its role
-/// is known.
-pub fn part_of(pod: &PodDraft, directory: &Directory) -> Option<Part> {
+/// The part of an owner's work that a pod is which is a member of another gang, this one, as far as
+/// its role is known.
+pub fn part_of(pod: &PodDraft, gang: &OwnerKey, directory: &Directory) -> Option<Part> {
+    if let Some(part) = lws::part_of(&pod.marks, &pod.namespace) {
+        // Its group is a gang that it names as well.
+        return (part.key != *gang).then_some(part);
+    }
     if let Some(part) = spark::part_of(&pod.marks, &pod.namespace) {
         return Some(part);
     }

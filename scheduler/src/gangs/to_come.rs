@@ -40,6 +40,8 @@ pub(super) const PLACES_MAX: u32 = 4_096;
 pub struct Later<'a> {
     /// Who makes them and the member, by uid.
     pub maker: Text,
+    /// What that is called: a gang may have several who make pods that come later.
+    pub name: Text,
     /// The pod set of the member.
     pub own: Option<Text>,
     /// Those that are made after it.
@@ -145,6 +147,7 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
     }
     Some(Later {
         maker: gang.top.uid.clone(),
+        name: gang.top.name.clone(),
         own: own.map(|role| role.name.clone()),
         sets,
         least: None,

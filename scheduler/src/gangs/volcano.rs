@@ -140,6 +140,7 @@ pub(super) fn to_come<'a>(member: &Member<'a>) -> Option<Later<'a>> {
     }
     Some(Later {
         maker: job.uid.clone(),
+        name: job.name.clone(),
         own: task_of(member).cloned(),
         least: stated.map(|stated| stated.min(all)).filter(|_| !sets.is_empty()),
         sets,

@@ -53,7 +53,7 @@ impl Live {
         if counts_in_its_gang(pod) && self.directory.enlist(&gang, pod) {
             self.disturb(&gang);
         }
-        if let Some(part) = grouped::part_of(pod, &self.directory) {
+        if let Some(part) = grouped::part_of(pod, &gang, &self.directory) {
             let concerned = self.directory.grouped.add(&pod.uid, part);
             self.disturb_owner(concerned);
         }
@@ -97,7 +97,7 @@ impl Live {
             let above = self.directory.named_above.get(uid).cloned();
             let counted = above.or_else(|| own_gang_of(pod));
             let gang = gang_of(pod, &self.directory);
-            let part = gang.as_ref().and_then(|_| grouped::part_of(pod, &self.directory));
+            let part = gang.as_ref().and_then(|gang| grouped::part_of(pod, gang, &self.directory));
             let same = gang == counted && self.directory.grouped.counts(uid, part.as_ref());
             (!same).then(|| pod.clone())
         };

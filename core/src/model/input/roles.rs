@@ -42,6 +42,8 @@ pub struct OwnerPodSet {
 pub struct ToCome {
     /// Who makes this member and those, by uid.
     pub maker: Text,
+    /// The name of that, after which places for those are called; `None`: as the gang is called.
+    pub name: Option<Text>,
     /// The pod set of this member.
     pub own: Option<Text>,
     /// Pod sets that are made after it ([`OwnerPodSet::late`]), each as large as its gang needs

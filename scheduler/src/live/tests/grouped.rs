@@ -1,5 +1,7 @@
 //! Owners of which some pods are in another gang: the others wait for none of those.
 
+use capstan_core::model::input::Held;
+
 use super::groups::{gang, of_pod};
 use super::*;
 use crate::gangs::kinds::Kind as Of;
@@ -224,4 +226,209 @@ fn executors_wait_for_no_driver_that_is_in_a_group() {
     live.take(Seen::Deleted(member("e", "executor", &asks)));
     let of = ("spark-app-selector".into(), "ns".into(), "a".into());
     assert!(live.below.of(&of).is_none());
+}
+
+/// The ways in which a pod, or a template, is put into a gang.
+const WAYS: [&str; 5] = ["upstream", "plugins", "volcano", "kueue", "capstan"];
+
+/// Puts a pod, or those of a template, into the gang `g` in one of those ways, if in any.
+fn put(mut value: Value, way: Option<&str>) -> Value {
+    match way {
+        Some("upstream") => value["spec"]["schedulingGroup"] = json!({ "podGroupName": "g" }),
+        Some("plugins") => value["metadata"]["labels"][LABEL] = "g".into(),
+        Some("volcano") => {
+            value["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g".into();
+        }
+        Some("kueue") => {
+            value["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "g".into();
+        }
+        Some(_) => value["metadata"]["labels"]["capstan.sh/gang"] = "g".into(),
+        None => {}
+    }
+    value
+}
+
+/// The PodGroup of that way, if it has any.
+fn group_of(way: &str, least: u32) -> Option<Object> {
+    let of = |kind: Of, spec: Value| Some(gang(kind, "g", spec, json!({})));
+    let policy = json!({ "gang": { "minCount": least } });
+    match way {
+        "upstream" => of(Of::UpstreamGroup, json!({ "schedulingPolicy": policy })),
+        "plugins" => of(Of::PluginsGroup, json!({ "minMember": least })),
+        "volcano" => of(Of::VolcanoGroup, json!({ "minMember": least })),
+        _ => None,
+    }
+}
+
+/// A set of groups of three, whose templates put leaders and workers into a gang.
+fn led(policy: &str, leader: Option<&str>, worker: Option<&str>) -> Value {
+    let template = |way: Option<&str>| put(template(&json!({})), way);
+    let templates = json!({ "size": 3, "leaderTemplate": template(leader),
+        "workerTemplate": template(worker) });
+    json!({ "metadata": meta("l", "u-l"),
+        "spec": { "startupPolicy": policy, "leaderWorkerTemplate": templates } })
+}
+
+fn set(value: Value) -> Seen {
+    Seen::Applied(Object::Gang(Of::LeaderWorkerSet, Box::new(value)))
+}
+
+/// A pod of the first group of that set: its leader, or a worker of `p`.
+fn in_set(name: &str, leads: bool, way: Option<&str>) -> Object {
+    let key = |name: &str| format!("leaderworkerset.sigs.k8s.io/{name}");
+    let labels = [(key("name"), "l"), (key("group-index"), "0")];
+    let labels = labels.each_ref().map(|(key, value)| (key.as_str(), *value));
+    let mut value = labelled(name, &json!({}), &labels);
+    if !leads {
+        value["metadata"]["annotations"] = json!({ (key("leader-name")): "p" });
+    }
+    pod(put(value, way))
+}
+
+/// Whether a template tells it or whoever changes pods as they are made.
+#[test]
+fn workers_wait_for_no_leader_that_is_in_another_gang() {
+    for way in WAYS {
+        for (policy, named) in [
+            ("LeaderCreated", None),
+            ("LeaderCreated", Some(way)),
+            ("LeaderReady", None),
+            ("LeaderReady", Some(way)),
+        ] {
+            let said = format!("{way} {policy} {named:?}");
+            let mut live = synced(&Config::default());
+            live.take(set(led(policy, named, None)));
+            live.take(Seen::Applied(in_set("w", false, None)));
+            assert_eq!(of_pod(&mut live, "w").min_member, Some(3), "{said}: nobody leads");
+            live.take(Seen::Applied(in_set("p", true, Some(way))));
+            assert_eq!(of_pod(&mut live, "w").min_member, Some(2), "{said}");
+            live.take(Seen::Deleted(in_set("p", true, Some(way))));
+            assert_eq!(of_pod(&mut live, "w").min_member, Some(3), "{said}: it is gone");
+            live.take(Seen::Applied(in_set("p", true, None)));
+            assert_eq!(of_pod_in(&mut live, "w"), Some(3), "{said}: it is in their gang");
+            live.take(Seen::Deleted(in_set("p", true, None)));
+            live.take(Seen::Deleted(in_set("w", false, None)));
+            assert!(live.directory.cast.is_empty() && live.directory.named_above.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_leader_waits_for_no_workers_that_are_in_another_gang() {
+    for way in WAYS {
+        let least = |template: bool, there: &[(&str, bool)]| {
+            let mut live = synced(&Config::default());
+            live.take(set(led("LeaderCreated", None, Some(way).filter(|_| template))));
+            live.take(Seen::Applied(in_set("p", true, None)));
+            for (name, grouped) in there {
+                let way = Some(way).filter(|_| *grouped);
+                live.take(Seen::Applied(in_set(name, false, way)));
+            }
+            of_pod_in(&mut live, "p")
+        };
+        assert_eq!(least(false, &[]), Some(3), "{way}: nobody says that they are");
+        assert_eq!(least(false, &[("w", true)]), Some(1), "{way}: of all one tells");
+        assert_eq!(least(true, &[]), Some(1), "{way}: their template says it");
+        assert_eq!(least(false, &[("w", false)]), Some(3), "{way}");
+    }
+}
+
+/// What is asked counts all of them; where all are elsewhere none is left to be told from others.
+#[test]
+fn of_a_group_what_is_asked_counts_those_elsewhere() {
+    for (asked, others, least) in [
+        ("3", vec![("p", true)], 2),
+        ("1", vec![("p", true)], 1),
+        ("3", vec![("p", true), ("v", false)], 3),
+    ] {
+        let mut value = led("LeaderCreated", None, None);
+        value["metadata"]["annotations"] = json!({ "capstan.sh/min-member": asked });
+        let mut live = synced(&Config::default());
+        live.take(set(value));
+        live.take(Seen::Applied(in_set("w", false, None)));
+        for (name, leads) in &others {
+            live.take(Seen::Applied(in_set(name, *leads, Some("plugins"))));
+        }
+        assert_eq!(of_pod_in(&mut live, "w"), Some(least), "{asked} {others:?}");
+    }
+}
+
+#[test]
+fn a_leader_keeps_places_for_workers_of_its_gang_alone() {
+    for way in WAYS {
+        // By templates, and by whoever changes pods.
+        for (leader, worker, own, kept) in [
+            (true, true, true, true),
+            (true, false, true, false),
+            (false, true, false, false),
+            (false, false, false, true),
+            // Who puts the leader there does so with the workers, unless their template says where.
+            (false, false, true, true),
+            (false, true, true, true),
+        ] {
+            let said = format!("{way} {leader} {worker} {own}");
+            let named = |is: bool| Some(way).filter(|_| is);
+            let mut live = synced(&Config::default());
+            group_of(way, 1).into_iter().for_each(|it| live.take(Seen::Applied(it)));
+            live.take(set(led("LeaderReady", named(leader), named(worker))));
+            live.take(Seen::Applied(in_set("p", true, named(own))));
+            let known = of_pod(&mut live, "p").to_come;
+            let sets = known.as_ref().map_or(0, |known| known.sets.len());
+            // A group of Kueue's says itself how many it is.
+            let kept = kept && !(own && way == "kueue");
+            assert_eq!(sets, usize::from(kept), "{said}");
+            let name = known.as_ref().and_then(|known| known.name.as_deref());
+            assert_eq!(name, kept.then_some("l-0"), "{said}");
+        }
+        // A worker shows it where no template does.
+        let mut live = synced(&Config::default());
+        live.take(set(led("LeaderReady", None, None)));
+        live.take(Seen::Applied(in_set("p", true, None)));
+        assert!(of_pod(&mut live, "p").to_come.is_some(), "{way}");
+        live.take(Seen::Applied(in_set("w", false, Some(way))));
+        assert!(of_pod(&mut live, "p").to_come.is_none(), "{way}");
+    }
+}
+
+/// Two leaders of a group that needs two: nobody of it is made once the first of them runs.
+#[test]
+fn a_group_of_leaders_alone_needs_all_that_it_states() {
+    for way in ["upstream", "plugins", "volcano"] {
+        for (workers, least) in [(None, 2), (Some(way), 1)] {
+            let mut live = synced(&Config::default());
+            live.take(Seen::Applied(group_of(way, 2).expect("a PodGroup")));
+            live.take(set(led("LeaderReady", Some(way), workers)));
+            live.take(Seen::Applied(in_set("p", true, Some(way))));
+            assert_eq!(of_pod(&mut live, "p").min_member, Some(least), "{way} {workers:?}");
+        }
+    }
+}
+
+/// What the set states is for a group of it, the parts of which are in different gangs.
+#[test]
+fn what_a_set_states_is_more_than_its_leaders_are() {
+    for policy in ["LeaderCreated", "LeaderReady"] {
+        let mut value = led(policy, Some("capstan"), None);
+        value["metadata"]["annotations"] = json!({ "capstan.sh/min-member": "3" });
+        let mut live = synced(&Config::default());
+        live.take(set(value));
+        live.take(Seen::Applied(in_set("p", true, Some("capstan"))));
+        live.take(Seen::Applied(in_set("w", false, None)));
+        let least = ["p", "w"].map(|name| of_pod_in(&mut live, name));
+        assert_eq!(least, [Some(1), Some(2)], "{policy}");
+    }
+}
+
+/// Workers that are in another gang may be another scheduler's: their leader waits for none.
+#[test]
+fn a_leader_is_not_held_for_workers_of_another_gang() {
+    for (way, held) in [(None, Some(Held::ForeignMembers(2))), (Some("plugins"), None)] {
+        let mut value = led("LeaderReady", None, way);
+        let templates = &mut value["spec"]["leaderWorkerTemplate"];
+        templates["workerTemplate"]["spec"]["schedulerName"] = "other".into();
+        let mut live = synced(&Config::default());
+        live.take(set(value));
+        live.take(Seen::Applied(in_set("p", true, None)));
+        assert_eq!(of_pod(&mut live, "p").held, held, "{way:?}");
+    }
 }
