@@ -80,7 +80,7 @@ fn what_is_short_since_is_told_beside_who_has_to_start() {
 /// A forecast takes for granted that who keeps it out has started by then, if that does not end.
 #[test]
 fn a_forecast_says_who_has_to_start_before() {
-    let work = |name, gpus, hours| {
+    let work = |name, gpus, hours: i64| {
         let wishes = Wishes::clone(&in_queue(Some("main")));
         let wishes = Wishes { expected_runtime: Some(Span::minutes(60 * hours)), ..wishes };
         pod(name, &shape(&[(GPU, gpus)]), &Arc::new(wishes))
