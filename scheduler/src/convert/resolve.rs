@@ -33,8 +33,9 @@ pub struct Resolved {
 }
 
 /// Facts for who plays owners' controllers: these make the pods that are missing, and a pod that an
-/// operator put into a group is none of those, though it is no member of its owner's gang. What is
-/// played are the pods of one time: in place of those that end then no others are made.
+/// operator put into a group is none of those, though it is no member of its owner's gang; nor is
+/// one that ended well and that nobody follows. What is played are the pods of one time: in place
+/// of those that end then no others are made.
 pub fn to_be_played(mut inputs: Vec<Input>, made_by: &BTreeMap<Text, Text>) -> Vec<Input> {
     let mut made: BTreeMap<&Text, Vec<PodFacts>> = BTreeMap::new();
     let mut ended: BTreeMap<Text, u32> = BTreeMap::new();
@@ -49,8 +50,7 @@ pub fn to_be_played(mut inputs: Vec<Input>, made_by: &BTreeMap<Text, Text>) -> V
     }
     for input in &mut inputs {
         if let Input::Owner(owner) = input {
-            let pods = made.get(&owner.uid);
-            pods.into_iter().flatten().for_each(|pod| count_in(owner, pod));
+            count_in(owner, made.get(&owner.uid).map_or(&[][..], Vec::as_slice));
             if owner.member_of.is_some() {
                 let seen = ended.get(&owner.uid).copied().unwrap_or(0);
                 let deleted = owner.ended.saturating_sub(seen);
@@ -143,17 +143,23 @@ fn enlist(pod: &PodDraft, directory: &mut Directory) {
     }
 }
 
-/// Counts a member of a group among the pods that its owner has made; those that are missing come
+/// Counts members of groups among the pods that their owner has made; those that are missing come
 /// into the same group.
-fn count_in(owner: &mut OwnerFacts, pod: &PodFacts) {
-    if pod.phase.terminal() {
-        return;
+fn count_in(owner: &mut OwnerFacts, pods: &[PodFacts]) {
+    let well = |pod: &&PodFacts| pod.phase == PodPhase::Succeeded;
+    let ended = u32::try_from(pods.iter().filter(well).count()).unwrap_or(u32::MAX);
+    // Who is suspended makes all of them anew.
+    let over = if owner.suspended { 0 } else { owner.over(ended) };
+    let goes_on = |pod: &&PodFacts| !pod.phase.terminal();
+    if let Some(pod) = pods.iter().find(goes_on) {
+        owner.member_of.get_or_insert_with(|| pod.gang.clone());
     }
-    owner.member_of.get_or_insert_with(|| pod.gang.clone());
     let sets = &mut owner.pod_sets;
-    let alike = sets.iter().position(|set| set.count > 0 && set.shape == pod.shape);
-    if let Some(at) = alike.or_else(|| sets.iter().position(|set| set.count > 0)) {
-        sets[at].count -= 1;
+    for pod in pods.iter().filter(goes_on).chain(pods.iter().filter(well).take(over as usize)) {
+        let alike = sets.iter().position(|set| set.count > 0 && set.shape == pod.shape);
+        if let Some(at) = alike.or_else(|| sets.iter().position(|set| set.count > 0)) {
+            sets[at].count -= 1;
+        }
     }
 }
 

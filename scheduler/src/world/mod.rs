@@ -79,6 +79,8 @@ pub struct World {
     minimums: BTreeMap<Text, u32>,
     /// Pods of the input that have not arrived, by the uid of their owner.
     announced: BTreeMap<Text, u32>,
+    /// Those of them that ended well, by uid: of which run, and what each is like.
+    ended_later: BTreeMap<Text, BTreeMap<Text, (u32, Arc<PodShape>)>>,
     /// Uids of pods that have not arrived, so that no pod that is made takes one.
     reserved: BTreeSet<Text>,
     gangs: Gangs,
@@ -309,6 +311,7 @@ impl World {
             next_index: BTreeMap::new(),
             minimums: BTreeMap::new(),
             announced: BTreeMap::new(),
+            ended_later: BTreeMap::new(),
             reserved: BTreeSet::new(),
             gangs: Gangs::default(),
             waiting_owners: 0,
@@ -367,31 +370,21 @@ impl World {
             }
             return;
         };
-        self.reserved.insert(pod.uid.clone());
-        if let GangKey::Owner(owner, _) = &pod.gang.key
-            && !pod.phase.terminal()
-        {
-            *self.announced.entry(owner.clone()).or_default() += 1;
-        }
+        self.announce(&pod);
         self.plan(at, Event::Pod(Box::new(pod)));
     }
 
     fn arrive_pod(&mut self, at: Time, pod: PodFacts) {
-        self.reserved.remove(&pod.uid);
+        self.has_come(&pod);
         let mut owned = false;
-        if let GangKey::Owner(owner, incarnation) = &pod.gang.key {
-            if let Some(left) = self.announced.get_mut(owner)
-                && !pod.phase.terminal()
-            {
-                *left = left.saturating_sub(1);
+        if let GangKey::Owner(owner, incarnation) = &pod.gang.key
+            && let Some(owner) = self.owners.get(owner)
+        {
+            // Its owner was stopped before it came: it belongs to a run that is over.
+            if owner.incarnation > *incarnation {
+                return;
             }
-            if let Some(owner) = self.owners.get(owner) {
-                // Its owner was stopped before it came: it belongs to a run that is over.
-                if owner.incarnation > *incarnation {
-                    return;
-                }
-                owned = true;
-            }
+            owned = true;
         }
         if pod.ours && !owned && !self.gangs.knows(&pod) {
             let workload = named(&pod.namespace, &pod.gang.name);

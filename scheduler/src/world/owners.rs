@@ -2,12 +2,14 @@
 //! owner finished when all have done their work.
 //!
 //! One run of an owner is one wave of pods, as its pod sets count them; a run that was
-//! interrupted starts again as a whole. Members that exist count and are not made twice.
+//! interrupted starts again as a whole. Members that exist count and are not made twice, nor are
+//! those that ended well and that nobody follows ([`OwnerFacts::over`]): who failed is made again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use capstan_core::model::input::{
-    GangKey, GangRef, GangSource, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, Rank,
+    GangKey, GangRef, GangSource, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PodShape, Rank,
     RequeueNote, Text,
 };
 use capstan_core::time::Time;
@@ -49,20 +51,71 @@ impl World {
         }
     }
 
-    /// Makes the pods that a running owner lacks.
-    fn make_pods(&mut self, uid: &Text, created: Time) {
-        let owner = self.owners.get(uid).expect("the caller found it").clone();
-        let mut taken = BTreeSet::new();
+    /// A pod of the input comes later: its owner makes none in its place.
+    pub(super) fn announce(&mut self, pod: &PodFacts) {
+        self.reserved.insert(pod.uid.clone());
+        let GangKey::Owner(owner, run) = &pod.gang.key else { return };
+        if !pod.phase.terminal() {
+            *self.announced.entry(owner.clone()).or_default() += 1;
+        } else if pod.phase == PodPhase::Succeeded {
+            let ended = self.ended_later.entry(owner.clone()).or_default();
+            ended.insert(pod.uid.clone(), (*run, pod.shape.clone()));
+        }
+    }
+
+    /// It came.
+    pub(super) fn has_come(&mut self, pod: &PodFacts) {
+        self.reserved.remove(&pod.uid);
+        let GangKey::Owner(owner, _) = &pod.gang.key else { return };
+        if let Some(left) = self.announced.get_mut(owner)
+            && !pod.phase.terminal()
+        {
+            *left = left.saturating_sub(1);
+        }
+        if let Some(ended) = self.ended_later.get_mut(owner) {
+            ended.remove(&pod.uid);
+        }
+    }
+
+    /// How many pods of each set an owner has that need no other in their place, without those
+    /// that are still to come and go on.
+    fn have(&self, owner: &OwnerFacts) -> Vec<u32> {
         let mut have = vec![0_u32; owner.pod_sets.len()];
-        for pod in self.members.get(uid).into_iter().flatten().map(|uid| &self.pods[uid]) {
-            taken.insert(pod.name.clone());
-            if let Some(count) = have.get_mut(set_of(&owner, pod))
+        let mut ended: Vec<&Arc<PodShape>> = Vec::new();
+        let run = GangKey::Owner(owner.uid.clone(), owner.incarnation);
+        for uid in self.members.get(&owner.uid).into_iter().flatten() {
+            let pod = &self.pods[uid];
+            if pod.phase == PodPhase::Succeeded && pod.gang.key == run {
+                ended.push(&pod.shape);
+            } else if let Some(count) = have.get_mut(set_of(owner, &pod.shape))
                 && !pod.phase.terminal()
             {
                 *count += 1;
             }
         }
-        spread(&owner, &mut have);
+        let later = self.ended_later.get(&owner.uid).into_iter().flat_map(BTreeMap::values);
+        let later = later.filter(|(run, _)| *run == owner.incarnation);
+        ended.extend(later.map(|(_, shape)| shape));
+        let over = owner.over(u32::try_from(ended.len()).unwrap_or(u32::MAX));
+        if owner.left.is_none() && over > 0 {
+            // One success is enough for all.
+            return owner.pod_sets.iter().map(|set| set.count).collect();
+        }
+        for shape in ended.into_iter().take(over as usize) {
+            if let Some(count) = have.get_mut(set_of(owner, shape)) {
+                *count += 1;
+            }
+        }
+        spread(owner, &mut have);
+        have
+    }
+
+    /// Makes the pods that a running owner lacks.
+    fn make_pods(&mut self, uid: &Text, created: Time) {
+        let owner = self.owners.get(uid).expect("the caller found it").clone();
+        let members = self.members.get(uid).into_iter().flatten();
+        let taken: BTreeSet<Text> = members.map(|uid| self.pods[uid].name.clone()).collect();
+        let have = self.have(&owner);
         let mut announced = self.announced.get(uid).copied().unwrap_or(0);
         let mut index = self.next_index.get(uid).copied().unwrap_or(0);
         for (number, set) in owner.pod_sets.iter().enumerate() {
@@ -123,6 +176,7 @@ impl World {
             self.drop_pod(&pod);
         }
         self.announced.remove(uid);
+        self.ended_later.remove(uid);
         self.next_index.remove(uid);
         let min_member = self.minimums.remove(uid).unwrap_or(owner.min_member);
         self.put_owner(OwnerFacts {
@@ -167,11 +221,11 @@ fn waits(owner: &OwnerFacts) -> bool {
 }
 
 /// The pod set that a pod was made from: the one of its shape, else the first.
-fn set_of(owner: &OwnerFacts, pod: &PodFacts) -> usize {
+fn set_of(owner: &OwnerFacts, shape: &Arc<PodShape>) -> usize {
     if owner.pod_sets.len() < 2 {
         return 0;
     }
-    owner.pod_sets.iter().position(|set| set.shape == pod.shape).unwrap_or(0)
+    owner.pod_sets.iter().position(|set| set.shape == *shape).unwrap_or(0)
 }
 
 /// More pods of a set than it makes are those of others: what an API server adds to pods makes

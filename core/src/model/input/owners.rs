@@ -82,4 +82,15 @@ impl OwnerFacts {
     pub fn pods(&self) -> u32 {
         self.pod_sets.iter().fold(0, |sum: u32, set| sum.saturating_add(set.count))
     }
+
+    /// Of the pods that its sets count, how many it makes no more, where so many of its present run
+    /// are seen that ended well: those that it has not counted yet, unless it makes others in their
+    /// place; and, of an owner whose sets count all that it began with, those that it has.
+    pub fn over(&self, ended: u32) -> u32 {
+        let pods = self.pods();
+        let Some(left) = self.left else { return if ended > 0 { pods } else { 0 } };
+        let follow = if self.replaces > 0 { left.saturating_sub(pods) } else { 0 };
+        let uncounted = ended.saturating_sub(self.ended).saturating_sub(follow);
+        pods.saturating_sub(left).saturating_add(uncounted)
+    }
 }

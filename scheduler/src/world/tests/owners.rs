@@ -49,6 +49,52 @@ fn pods_that_exist_count_and_are_not_made_twice() {
     assert_eq!(uids(&world), made);
 }
 
+/// Three pods: one runs, one ended well, and one failed, which is made again.
+fn of_three(owner: &OwnerFacts) -> [PodFacts; 3] {
+    let [runs, well, failed] = ["a", "b", "c"].map(|name| pod_of(owner, name));
+    let well = PodFacts { phase: PodPhase::Succeeded, ..well };
+    [runs, well, PodFacts { phase: PodPhase::Failed, ..failed }]
+}
+
+#[test]
+fn nobody_is_made_in_place_of_who_ended_well() {
+    let set = OwnerFacts { source: GangSource::Owner, ..job("j", 3) };
+    let counted = OwnerFacts { ended: 1, left: Some(2), ..set.clone() };
+    let another_run = OwnerFacts { incarnation: 1, ..counted.clone() };
+    let follows = OwnerFacts { ended: 1, ..set.clone() };
+    let job_counted = OwnerFacts { ended: 1, ..job("j", 2) };
+    let job_makes_others = OwnerFacts { left: Some(6), replaces: 4, ..job("j", 2) };
+    // (what it says, how many it makes)
+    for (owner, makes) in [
+        (&counted, 1),
+        (&set, 1),
+        (&follows, 2),
+        (&job_counted, 1),
+        (&job("j", 3), 1),
+        (&job_makes_others, 1),
+        (&OwnerFacts { left: None, ..job("j", 3) }, 0),
+    ] {
+        let pods = of_three(owner).map(Input::Pod);
+        let world = still(pods.into_iter().chain([Input::Owner(owner.clone())]).collect());
+        assert_eq!(uids(&world).len(), 3 + makes, "{owner:?}");
+    }
+    // Whoever ended well in a run before this one is no matter.
+    let pods = of_three(&counted).map(Input::Pod);
+    let world = still(pods.into_iter().chain([Input::Owner(another_run)]).collect());
+    assert_eq!(uids(&world).len(), 5);
+}
+
+#[test]
+fn who_ended_well_and_has_not_arrived_is_not_made_either() {
+    let set = OwnerFacts { source: GangSource::Owner, ended: 1, left: Some(2), ..job("j", 3) };
+    let pods = of_three(&set).map(|pod| Input::Pod(PodFacts { created: at(5), ..pod }));
+    let inputs = pods.into_iter().chain([Input::Owner(set)]).collect();
+    let mut world = World::playing(inputs, Policy::default(), at(0));
+    assert_eq!(uids(&world), ["pod/ns/j-0"]);
+    world.advance(at(5));
+    assert_eq!(uids(&world), ["a", "b", "c", "pod/ns/j-0"]);
+}
+
 #[test]
 fn a_pod_that_is_made_never_takes_the_uid_of_another() {
     let stranger = PodFacts { uid: "pod/ns/train-0".into(), ..pod("train-0", None) };
