@@ -95,8 +95,7 @@ impl Engine {
         let held = state.workloads[gang].assignment.as_ref();
         let young = held.map(|it| it.at.plus(state.policy.resume_timeout));
         let young = young.filter(|_| heads.any(could_stop));
-        let since = state.in_part.get(&gang).copied().flatten();
-        let stopped = since.zip(state.policy.recovery_timeout);
+        let stopped = state.in_part_since(gang).zip(state.policy.recovery_timeout);
         let stopped = stopped.map(|(since, timeout)| since.plus(timeout));
         young.into_iter().chain(stopped).min()
     }

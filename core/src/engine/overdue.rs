@@ -13,10 +13,11 @@
 //! pause, longer each time, which the owner bears: its next run is another workload. If some came,
 //! what the others need is free again.
 //! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues, but
-//! not while others leave for what it lacks. Of several no more are stopped than it takes: who can
-//! be completed with what those leave who stand behind it goes on. One without an owner is stopped
-//! only while members of it wait: of others nobody makes any more, and what runs is left to run; no
-//! quota is kept for what it lacks from then on.
+//! not while others leave for what it lacks. While all that it lacks are members with gates that
+//! time does not run: they could not run anywhere, and it begins once one of them could. Of several
+//! no more are stopped than it takes: who can be completed with what those leave who stand behind
+//! it goes on. One without an owner is stopped only while members of it wait: of others nobody
+//! makes any more, and what runs is left to run; no quota is kept for what it lacks from then on.
 //!
 //! Restart: places are kept until what was written on the owner says, as far as that is believed
 //! (`admitted` of [`crate::model`]), and who came before is forgotten; how long a gang has been in
@@ -116,7 +117,8 @@ impl Engine {
         let delayed = self.delayed.first().map(|(at, _)| at);
         let deadline = self.deadlines.first().map(|(at, _)| at);
         let timeout = self.state.policy.recovery_timeout;
-        let since = self.state.in_part.values().filter_map(|since| *since).min();
+        let in_part = self.state.in_part.keys();
+        let since = in_part.filter_map(|workload| self.state.in_part_since(*workload)).min();
         let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
         let prepared = self.volumes_due().into_iter().chain(self.devices_due());
         let prepared = prepared.chain(self.state.room.devices.next_lapse());
@@ -269,10 +271,12 @@ impl Engine {
     /// before them have that kept for them, and their time begins anew.
     fn stop_what_stays_in_part(&mut self, now: Time, changes: &mut Changes) {
         let Some(timeout) = self.state.policy.recovery_timeout else { return };
-        let due = |since: &Option<Time>| since.is_some_and(|since| since.plus(timeout) <= now);
-        let in_part = self.state.in_part.iter();
+        let due = |workload: &WorkloadIdx| {
+            let since = self.state.in_part_since(*workload);
+            since.is_some_and(|since| since.plus(timeout) <= now)
+        };
         let mut overdue: Vec<WorkloadIdx> =
-            in_part.filter(|(_, since)| due(since)).map(|(workload, _)| *workload).collect();
+            self.state.in_part.keys().copied().filter(due).collect();
         if overdue.is_empty() {
             return;
         }

@@ -142,7 +142,8 @@ impl Engine {
             let of_some =
                 |why: &&Reason| matches!(why, Reason::Incomplete { .. } | Reason::Extras { .. });
             let of_some = entry.reason.as_ref().filter(of_some).cloned();
-            return self.unprepared(index).or(of_some).or_else(|| tried_again(entry));
+            let told = self.unprepared(index).or(of_some).or_else(|| self.gated_late(index));
+            return told.or_else(|| tried_again(entry));
         }
         let shared = || self.waiting.why(index).cloned().map(|why| self.of_itself(index, why));
         if let Some(reason) = self.behind_head(index).or_else(shared) {
@@ -157,6 +158,19 @@ impl Engine {
             _ => "work without a queue".into(),
         };
         Some(Reason::Behind { ahead, queue })
+    }
+
+    /// That members of a gang have gates for which it keeps places, where too few run without them.
+    fn gated_late(&self, index: WorkloadIdx) -> Option<Reason> {
+        let entry = &self.state.workloads[index];
+        let members = || entry.members.iter().map(|pod| &self.state.pods[*pod]);
+        let pods = members().filter(|pod| pod.place_kept).count() as u32;
+        if entry.state != State::Running || pods == 0 {
+            return None;
+        }
+        let have = members().filter(|pod| pod.place.is_some() && !pod.kept()).count() as u32;
+        let (need, then) = (entry.min_member, Some(Box::new(Reason::Gated { pods })));
+        (have < need).then_some(Reason::Incomplete { have, need, then })
     }
 
     /// Who is before it in a strict queue, which nothing passes.

@@ -361,6 +361,7 @@ impl ClusterState {
             terminating: false,
             gated: false,
             later: false,
+            place_kept: false,
             rank: facts.rank,
             created: facts.created,
             bound_at: None,

@@ -83,6 +83,7 @@ impl ClusterState {
             owner_effect: None,
             kept_until: None,
             late: false,
+            gates: false,
             uncounted: 0,
             between: false,
             dirty: true,
@@ -279,6 +280,7 @@ impl ClusterState {
             (entry.kept_until, entry.between) = (None, false);
         }
         self.note_late(workload, &kept);
+        self.note_gated(&real, &kept);
         real.extend(kept);
         self.workloads[workload].members = real;
     }

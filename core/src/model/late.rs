@@ -11,8 +11,9 @@
 //!
 //! Decides how many of each late pod set are still to come: those that are there or ended well are
 //! not. What a pod's owner calls its set tells; where it does not, pods beyond all that the others
-//! make are of these. Nothing is kept before the first pod is there, unless we resumed the owner,
-//! and nothing while it is suspended: then all its pods are still to be made.
+//! make are of these. Who comes with a gate is not there yet: its place stays, and counts in its
+//! stead. Nothing is kept before the first pod is there, unless we resumed the owner, and nothing
+//! while it is suspended: then all its pods are still to be made.
 //!
 //! What a gang is worth, and whether it stops others, was settled for pods that exist when they
 //! were made. While some are still to be made the template counts as well, for what it says now:
@@ -26,7 +27,7 @@
 //! Restart: from facts alone; the places are looked for anew beside what runs, before any head.
 //! Cost: owners without late sets a look at their sets; others one at all their pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::apply::Changes;
@@ -127,7 +128,7 @@ impl ClusterState {
         let mut most = self.not_made_yet(owner, real, changes);
         let mut stay = Vec::new();
         for set in owner.pod_sets.iter().filter(|set| set.late.is_some()) {
-            let lacks = self.still_to_come(set, real).min(most);
+            let lacks = self.still_to_come(set, real, changes).min(most);
             most -= lacks;
             let shape = self.room.intern_shape(&set.shape);
             let (mut own, others): (Vec<PodIdx>, Vec<PodIdx>) =
@@ -135,7 +136,7 @@ impl ClusterState {
             *kept = others;
             let of_set =
                 |pod: &Pod| self.room.shape(pod.shape).facts.pod_set.as_ref() == Some(&set.name);
-            let there = self.numbers_of(real, of_set);
+            let there = self.numbers_of(real, changes, of_set);
             self.drop_beyond((lacks, &there), &mut own, changes);
             self.add_late((workload, owner), (set, shape), (lacks, &there), &mut own);
             stay.append(&mut own);
@@ -150,6 +151,46 @@ impl ClusterState {
         let suspended = self.owner_of(workload).is_some_and(|owner| owner.suspended);
         let entry = &mut self.workloads[workload];
         entry.late = !kept.is_empty() && !suspended && entry.kept_until.is_none();
+    }
+
+    /// Notes of members that have gates whether places are kept for them: of as many of each set as
+    /// it has places.
+    pub(super) fn note_gated(&mut self, real: &[PodIdx], kept: &[PodIdx]) {
+        let kept_for = self.gated_with_places(real, kept);
+        for pod in real {
+            self.pods[*pod].place_kept = kept_for.contains(pod);
+        }
+    }
+
+    fn gated_with_places(&self, real: &[PodIdx], kept: &[PodIdx]) -> BTreeSet<PodIdx> {
+        let gated = |pod: &&PodIdx| {
+            let pod = &self.pods[**pod];
+            pod.gated && pod.place.is_none() && pod.counts()
+        };
+        let mut gated = real.iter().filter(gated).peekable();
+        if kept.is_empty() || gated.peek().is_none() {
+            return BTreeSet::new();
+        }
+        // What makes both tells of which set they are, or else what they ask.
+        let set = |pod: &PodIdx| {
+            let pod = &self.pods[*pod];
+            let named = self.room.shape(pod.shape).facts.pod_set.as_ref();
+            match (pod.part(), named) {
+                (Some(part), _) => (Some(part), None, None),
+                (None, Some(_)) => (None, named, None),
+                (None, None) => (None, None, Some(pod.holds)),
+            }
+        };
+        let mut places: BTreeMap<_, u32> = BTreeMap::new();
+        kept.iter().for_each(|pod| *places.entry(set(pod)).or_default() += 1);
+        let has = |pod: &&PodIdx| match places.get_mut(&set(*pod)) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        };
+        gated.filter(has).copied().collect()
     }
 
     /// Gives places up of an owner that was resumed, but for so many pods that it has still to
@@ -173,24 +214,33 @@ impl ClusterState {
     pub(super) fn numbers_of(
         &self,
         real: &[PodIdx],
+        changes: &Changes,
         of_set: impl Fn(&Pod) -> bool,
     ) -> BTreeSet<u32> {
-        let pods = real.iter().map(|pod| &self.pods[*pod]);
-        let there = pods.filter(|&pod| pod.phase != PodPhase::Failed && of_set(pod));
-        there.filter_map(Pod::number).collect()
+        let ended = |pod: &PodIdx| self.pods[*pod].phase == PodPhase::Succeeded;
+        let there = real.iter().filter(|pod| ended(*pod) || self.is_there(**pod, changes));
+        let pods = there.map(|pod| &self.pods[*pod]).filter(|&pod| of_set(pod));
+        pods.filter_map(Pod::number).collect()
+    }
+
+    /// Whether a pod has a place, or nothing of its own keeps it from one. No place is given away
+    /// because of one that has a gate, or that is deleted before it had one: that is for it, or for
+    /// who comes in its stead.
+    pub(super) fn is_there(&self, pod: PodIdx, changes: &Changes) -> bool {
+        let (entry, settles) = (&self.pods[pod], changes.to_settle.contains_key(&pod));
+        entry.active() && (entry.place.is_some() || settles || entry.free())
     }
 
     /// Pods of a late set that are neither there nor ended well.
-    fn still_to_come(&self, set: &OwnerPodSet, real: &[PodIdx]) -> usize {
-        let of_set =
-            |pod: &&Pod| self.room.shape(pod.shape).facts.pod_set.as_ref() == Some(&set.name);
+    fn still_to_come(&self, set: &OwnerPodSet, real: &[PodIdx], changes: &Changes) -> usize {
         let (mut there, mut ended) = (0_u32, 0_u32);
-        for pod in real.iter().map(|pod| &self.pods[*pod]).filter(of_set) {
-            match pod.phase {
-                PodPhase::Succeeded => ended += 1,
-                PodPhase::Failed => {}
-                PodPhase::Pending | PodPhase::Running | PodPhase::Unready => there += 1,
+        for &pod in real {
+            let entry = &self.pods[pod];
+            if self.room.shape(entry.shape).facts.pod_set.as_ref() != Some(&set.name) {
+                continue;
             }
+            ended += u32::from(entry.phase == PodPhase::Succeeded);
+            there += u32::from(self.is_there(pod, changes));
         }
         let ended = ended.max(set.late.unwrap_or(0));
         set.count.saturating_sub(ended).saturating_sub(there) as usize
@@ -304,6 +354,7 @@ impl ClusterState {
             terminating: false,
             gated: false,
             later: false,
+            place_kept: false,
             rank,
             created: maker.created,
             bound_at: None,

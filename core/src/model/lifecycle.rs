@@ -21,6 +21,7 @@ use crate::model::pod::Binding;
 use crate::model::state::ClusterState;
 use crate::model::workload::Run;
 use crate::plan::State;
+use crate::time::Time;
 
 /// What members show.
 #[derive(Default)]
@@ -35,6 +36,8 @@ struct Seen {
     flying: bool,
     /// Some that exist wait for a place.
     waits: bool,
+    /// How many have none, and gates.
+    gated: u32,
     /// How many have started and not ended.
     started: u32,
     /// How many of those are ready.
@@ -51,7 +54,7 @@ impl ClusterState {
     /// State from facts, unless the engine is in the middle of something.
     pub(super) fn derive_state(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
-        let Seen { active, placed, made, flying, waits, started, ready } = self.seen(workload);
+        let Seen { active, placed, made, flying, waits, started, ready, .. } = self.seen(workload);
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let marked = self.eviction_of(workload);
         let was = entry.state;
@@ -157,6 +160,7 @@ impl ClusterState {
             seen.made += u32::from(placed && !kept);
             seen.flying |= matches!(pod.binding, Binding::InFlight(_));
             seen.waits |= !kept && pod.needs_place();
+            seen.gated += u32::from(!placed && pod.gated && pod.counts());
             seen.started += u32::from(pod.phase.runs());
             seen.ready += u32::from(pod.phase == PodPhase::Running);
         }
@@ -178,16 +182,33 @@ impl ClusterState {
     }
 
     /// Since when a workload has been in part, if it is, and whether members of it wait; those that
-    /// come after all was done count from now on.
+    /// come after all was done count from now on, and so do those whose gates were taken away.
     fn note_in_part(&mut self, workload: WorkloadIdx, in_part: Option<bool>) {
+        let gates = in_part.is_some() && self.lacks_only_gated(workload);
+        let had_gates = std::mem::replace(&mut self.workloads[workload].gates, gates);
         let Some(waits) = in_part else {
             self.in_part.remove(&workload);
             return;
         };
         let since = self.in_part.entry(workload).or_insert(Some(self.now));
-        if since.is_none() && waits {
+        if gates || had_gates || since.is_none() && waits {
             *since = Some(self.now);
         }
+    }
+
+    /// Whether all that a workload in part lacks for its minimum are members that have gates: those
+    /// apart for which places are kept on nodes.
+    fn lacks_only_gated(&self, workload: WorkloadIdx) -> bool {
+        let (seen, lacking) = (self.seen(workload), self.members_lacking(workload));
+        let gated = seen.gated.saturating_sub(seen.placed - seen.made);
+        lacking > 0 && !seen.waits && gated >= lacking
+    }
+
+    /// Since when a workload has been in part, as far as that counts: not while all that it lacks
+    /// has gates.
+    pub(crate) fn in_part_since(&self, workload: WorkloadIdx) -> Option<Time> {
+        let since = self.in_part.get(&workload).copied().flatten();
+        since.filter(|_| !self.workloads[workload].gates)
     }
 
     /// Why fewer members than the minimum could run: some have gates, or do not exist.

@@ -38,6 +38,8 @@ pub struct Pod {
     pub gated: bool,
     /// Its gang begins without it: others of its role go first, or its group has enough.
     pub later: bool,
+    /// It has gates, and its gang keeps a place for it: that counts in its stead.
+    pub place_kept: bool,
     /// Where it stands among its peers; where a kept place does, that of the pod it is for.
     pub rank: Rank,
     /// Creation time.
@@ -122,6 +124,11 @@ impl Pod {
     /// Whether it can still be part of its gang: not ended, and not deleted before it ran.
     pub fn counts(&self) -> bool {
         self.active() && !(self.terminating && self.binding == Binding::None)
+    }
+
+    /// The same, unless a place that its gang keeps counts in its stead.
+    pub fn counts_itself(&self) -> bool {
+        self.counts() && !self.place_kept
     }
 
     /// Whether nothing of its own, nor of its gang's, keeps it from a node.

@@ -133,7 +133,7 @@ impl ClusterState {
         let part = |pool: &Pool| pool.one && !pool.whole();
         let (key, size) = begun.find(|(key, _)| pools.get(key).is_some_and(part))?;
         let of_replica = |pod: &&Pod| replica_of(pod).is_some_and(|(of, _)| of == key);
-        let all: Vec<&Pod> = pods().filter(|pod| pod.counts()).filter(of_replica).collect();
+        let all: Vec<&Pod> = pods().filter(|pod| pod.counts_itself()).filter(of_replica).collect();
         let gated = all.iter().filter(|pod| pod.gated).count() as u32;
         match all.len() as u32 {
             have if have < size => {

@@ -223,7 +223,7 @@ impl ClusterState {
         let lacking = roles.least.iter().find_map(|(role, need)| {
             let of_role = |pod: &&Pod| pod.role() == Some(role);
             let all = members.iter().map(|pod| &self.pods[*pod]).filter(of_role);
-            let all: Vec<&Pod> = all.filter(|pod| pod.counts()).collect();
+            let all: Vec<&Pod> = all.filter(|pod| pod.counts_itself()).collect();
             let ended = done.iter().copied().filter(of_role).count() as u32;
             let (have, need) = (all.len() as u32, need.saturating_sub(ended));
             let gated = all.iter().filter(|pod| pod.gated).count() as u32;

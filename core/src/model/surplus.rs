@@ -270,35 +270,36 @@ impl ClusterState {
     }
 
     /// Members that say what their workload is: those that count and are not too many. Where all
-    /// are, they do.
+    /// are, they do. A place that is kept for one with a gate does so in its stead.
     pub(super) fn heard(&self, workload: WorkloadIdx) -> impl Iterator<Item = &Pod> {
         let members = &self.workloads[workload].members;
         let mut silent: BTreeSet<PodIdx> = self.surplus(workload).into_iter().collect();
-        let counting = || members.iter().filter(|pod| self.pods[**pod].counts()).count();
+        let counting = || members.iter().filter(|pod| self.pods[**pod].counts_itself()).count();
         if !silent.is_empty() && silent.len() == counting() {
             silent.clear();
         }
         let heard = members.iter().filter(move |pod| !silent.contains(*pod));
-        heard.map(|pod| &self.pods[*pod]).filter(|pod| pod.counts())
+        heard.map(|pod| &self.pods[*pod]).filter(|pod| pod.counts_itself())
     }
 
     /// How many members there are who could run, those apart that are too many, and how many of
-    /// them have gates.
+    /// them have gates, of whom those count as places that have one kept.
     pub(crate) fn there(&self, workload: WorkloadIdx) -> (u32, u32) {
         let surplus: BTreeSet<PodIdx> = self.surplus(workload).into_iter().collect();
         let members = self.workloads[workload].members.iter();
         let members = members.filter(|pod| !surplus.contains(*pod)).map(|pod| &self.pods[*pod]);
         members
-            .filter(|pod| pod.counts())
+            .filter(|pod| pod.counts_itself())
             .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
     }
 
     /// The same without places that are kept for pods which are still to be made.
     pub(super) fn made(&self, workload: WorkloadIdx) -> (u32, u32) {
         let (there, gated) = self.there(workload);
-        let members = self.workloads[workload].members.iter();
-        let kept = members.filter(|pod| self.pods[**pod].kept()).count() as u32;
-        (there - kept, gated)
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let kept = members.clone().filter(|pod| pod.kept()).count() as u32;
+        let kept_for = members.filter(|pod| pod.place_kept).count() as u32;
+        (there - kept + kept_for, gated + kept_for)
     }
 
     /// How many members of this run ended and are followed by nobody, as far as that is known. Who
@@ -394,7 +395,7 @@ fn stands(pod: &Pod) -> bool {
 
 /// Whether a pod waits for a node, or for what keeps it from one.
 fn waits(pod: &Pod) -> bool {
-    pod.counts() && !stands(pod)
+    pod.counts_itself() && !stands(pod)
 }
 
 /// Whether a pod is bound, or being so.

@@ -7,9 +7,10 @@
 //!
 //! Decides that what members say of pods which are made after them ([`ToCome`]) counts as their
 //! gang begins, of quota and of nodes, and is kept until those come: as many of each set as are
-//! neither there nor ended well. A pod that fails has its place until it is made anew. Nothing is
-//! kept once nobody is left who says so: who waits for a leader that is deleted comes with the next
-//! one; nor while the gang is being stopped, nor for an owner that is done or suspended.
+//! neither there nor ended well. A pod that fails has its place until it is made anew, and one that
+//! comes with a gate until that is taken away. Nothing is kept once nobody is left who says so: who
+//! waits for a leader that is deleted comes with the next one; nor while the gang is being stopped,
+//! nor for an owner that is done or suspended.
 //!
 //! A minimum that counts fewer than all is more with those that are to come, who are not among
 //! those that it counts. Once they are there it is what is stated.
@@ -97,7 +98,7 @@ impl ClusterState {
             *kept = others;
             let there = match own.len() == due.lacks {
                 true => BTreeSet::new(),
-                false => self.numbers_of(real, |pod| pod.part() == part),
+                false => self.numbers_of(real, changes, |pod| pod.part() == part),
             };
             self.drop_beyond((due.lacks, &there), &mut own, changes);
             self.add_to_come(workload, (&due, &there), real, &mut own);
@@ -164,14 +165,12 @@ impl ClusterState {
             return Vec::new();
         }
         let mut seen: BTreeMap<Part<'_>, Seen> = BTreeMap::new();
-        for pod in real.iter().map(|pod| &self.pods[*pod]) {
-            let Some(part) = pod.part().filter(|part| said.contains_key(part)) else { continue };
+        for &pod in real {
+            let entry = &self.pods[pod];
+            let Some(part) = entry.part().filter(|part| said.contains_key(part)) else { continue };
             let of_set = seen.entry(part).or_default();
-            match pod.phase {
-                PodPhase::Succeeded => of_set.ended += 1,
-                PodPhase::Failed => {}
-                PodPhase::Pending | PodPhase::Running | PodPhase::Unready => of_set.there += 1,
-            }
+            of_set.ended += u32::from(entry.phase == PodPhase::Succeeded);
+            of_set.there += u32::from(self.is_there(pod, changes));
         }
         let due = |(part, (said, at, by)): (Part<'_>, (&Arc<ToCome>, usize, PodIdx))| {
             let set = &said.sets[at];

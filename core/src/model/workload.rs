@@ -93,6 +93,8 @@ pub struct Workload {
     pub kept_until: Option<Time>,
     /// Places are kept, for as long as it takes, for pods of it that are made once others run.
     pub late: bool,
+    /// It is in part, and all that it lacks for its minimum are members that have gates.
+    pub gates: bool,
     /// How many of its pods were seen to end well, and are gone, that its owner has not counted; it
     /// may count before they are seen, or such as were never seen.
     pub uncounted: i32,
