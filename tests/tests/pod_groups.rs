@@ -1,10 +1,12 @@
-//! Kueue's pod groups, which say how many pods they have: who takes the part of who failed, and who
-//! is too many. Fed by hand.
+//! Kueue's pod groups, which say how many pods they have: who takes the part of who failed, who is
+//! made once others run, and who is too many. Fed by hand.
+
+use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    GangKey, GangSource, Held, Input, OwnerFacts, PodFacts, PodPhase,
+    GangKey, GangSource, Held, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, ToCome,
 };
 use capstan_core::plan::{Action, Effect, State, StepOutput};
 use capstan_core::time::Time;
@@ -510,4 +512,87 @@ fn a_group_of_which_all_failed_is_finished_until_all_are_replaced() {
     let found = failed.into_iter().chain([Input::Pod(pods[2].clone())]);
     let (engine, output) = self::engine(found);
     assert_eq!((names(&output), said(&engine)), (Vec::new(), "1 of 2 pods exist".to_owned()));
+}
+
+/// Three workers, and the launcher that is made once they run, of a group that says it has `total`.
+fn with_late_launcher(total: u32) -> Vec<PodFacts> {
+    let mut pods = members(4, total);
+    let (name, shape) = (text("launcher"), shape(&[(GPU, 1)]));
+    let set = OwnerPodSet { name, count: 1, before: 0, shape, roles: None, late: Some(0) };
+    for (at, pod) in pods.iter_mut().enumerate() {
+        let last = at == 3;
+        let known = ToCome {
+            maker: text("mpi"),
+            own: Some(text(if last { "launcher" } else { "worker" })),
+            sets: if last { Vec::new() } else { vec![set.clone()] },
+            stated: Some(total),
+            counted: Some(total),
+            unplaced: u32::from(last),
+            ..ToCome::default()
+        };
+        (pod.gang.min_member, pod.gang.by_itself) = (Some(3), last);
+        pod.gang.to_come = Some(Arc::new(known));
+    }
+    pods
+}
+
+fn run(pods: &[PodFacts]) -> Vec<Input> {
+    pods.iter().map(|pod| bound(pod, "n")).collect()
+}
+
+#[test]
+fn a_place_for_who_is_made_last_is_one_of_the_number() {
+    let pods = with_late_launcher(4);
+    let (mut engine, output) = engine(pods[..3].iter().cloned().map(Input::Pod));
+    assert_eq!((names(&output).len(), used(&engine)), (3, 4));
+    engine.step(NOW, run(&pods[..3]));
+    // One more than it says takes no place that is kept.
+    let mut more = pods[2].clone();
+    (more.uid, more.name, more.created) = (text("more"), text("more"), Time(10));
+    let output = engine.step(NOW, vec![Input::Pod(more)]);
+    assert_eq!(names(&output), Vec::<String>::new());
+    let want = "1 extra member waits: pod group g has all of its pod-group-total-count of 4; \
+                delete the 1 other pod, or raise the number on all its pods";
+    assert_eq!(said(&engine), want);
+    engine.step(NOW, vec![Input::PodGone(text("more"))]);
+    let output = engine.step(NOW, vec![Input::Pod(pods[3].clone())]);
+    assert_eq!(names(&output), ["g-3"]);
+    engine.step(NOW, run(&pods[3..]));
+    let shown = view(&engine, "g");
+    assert_eq!((shown.state, shown.reason, shown.min_member), (State::Running, None, 4));
+    engine.recount();
+    // It is done, and the others go on.
+    engine.step(NOW, vec![done(&pods[3], 2_000)]);
+    let shown = view(&engine, "g");
+    assert_eq!((shown.state, shown.min_member, used(&engine)), (State::Running, 3, 3));
+    engine.recount();
+}
+
+#[test]
+fn a_new_engine_lets_who_is_made_last_in() {
+    let pods = with_late_launcher(4);
+    let mut more = pods[2].clone();
+    (more.uid, more.name) = (text("more"), text("more"));
+    let found = run(&pods[..3]).into_iter();
+    let (mut engine, output) = engine(found.clone().chain([Input::Pod(more)]));
+    assert_eq!((names(&output), used(&engine)), (Vec::new(), 4), "its place is no other's");
+    let output = engine.step(NOW, vec![Input::Pod(pods[3].clone())]);
+    assert_eq!(names(&output), ["g-3"]);
+    // It may be there already.
+    let (mut engine, output) = self::engine(found.chain([Input::Pod(pods[3].clone())]));
+    assert_eq!(names(&output), ["g-3"]);
+    engine.step(NOW, run(&pods[3..]));
+    assert_eq!((view(&engine, "g").state, used(&engine)), (State::Running, 4));
+    engine.recount();
+}
+
+/// Who wrote the number did not count the launcher: nobody waits for it, and no place is kept.
+#[test]
+fn no_place_is_kept_beyond_the_number() {
+    let pods = with_late_launcher(3);
+    let (mut engine, output) = engine(pods[..2].iter().cloned().map(Input::Pod));
+    assert_eq!(names(&output), Vec::<String>::new());
+    let output = engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
+    assert_eq!((names(&output).len(), used(&engine)), (3, 3));
+    engine.recount();
 }

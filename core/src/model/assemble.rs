@@ -494,15 +494,11 @@ impl ClusterState {
         let mut sets = std::mem::take(&mut self.workloads[workload].sets);
         let heard = self.heard_of(workload, &mut sets);
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
-        let first = heard.first.or_else(|| members.clone().min_by(|one, other| one.made(other)));
-        let gangs = members.filter(|pod| pod.counts()).map(|pod| &pod.gang);
-        let stated = gangs.clone().filter_map(|gang| gang.min_member).max();
-        let total = gangs.filter_map(|gang| gang.total).max();
-        // Those of others will never be members here: it is not they who are waited for.
-        let total = total.filter(|_| !self.lacks_strangers(workload));
+        let first = heard.first.or_else(|| members.min_by(|one, other| one.made(other)));
+        let total = self.least_by_total(workload);
         let stated = match &owner {
             Some(owner) => Some(least_with(owner, total)),
-            None => stated.max(total).max(self.least_to_come(workload)),
+            None => self.least_said(workload).max(total).max(self.least_to_come(workload)),
         };
         let source = first.map(|pod| pod.gang.source);
         let set_names = owner.as_ref().map(|owner| &owner.pod_sets);

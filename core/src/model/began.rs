@@ -32,6 +32,17 @@ use crate::model::state::ClusterState;
 use crate::model::workload::{Began, QueueRef};
 use crate::plan::State;
 
+/// The most that members of one maker say of a minimum.
+#[derive(Default)]
+struct Said {
+    /// Some of them have places.
+    any: bool,
+    /// Those that have places.
+    placed: Option<u32>,
+    /// Those that wait.
+    waiting: Option<u32>,
+}
+
 impl ClusterState {
     /// Lowers the minimum of a gang that is to have more members to that with which it was whole.
     /// The minimum is what its members and its owner say, without those that ended well.
@@ -183,12 +194,11 @@ impl ClusterState {
         self.placed(workload).filter_map(began).max()
     }
 
-    /// Whether members wait that were made once others ran, and that say what those do not know.
+    /// Whether members wait that were made once others ran, and that say what those do not know:
+    /// of who makes them, where others make members too.
     fn comes_late(&self, workload: WorkloadIdx) -> bool {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let counting = members.filter(|pod| pod.counts() && !pod.kept());
-        let (placed, waiting): (Vec<&Pod>, Vec<&Pod>) =
-            counting.partition(|pod| pod.place.is_some());
         // What an owner's pods say of their minimum by their own annotations is no matter here.
         let owned = self.owner_of(workload).is_some();
         let says = |pod: &Pod| match pod.gang.source {
@@ -197,8 +207,15 @@ impl ClusterState {
             _ if owned => None,
             _ => pod.gang.min_member,
         };
-        let most = |pods: Vec<&Pod>| pods.into_iter().filter_map(says).max();
-        most(waiting) > most(placed)
+        let mut of_makers: BTreeMap<Option<&Text>, Said> = BTreeMap::new();
+        for pod in counting {
+            let said = of_makers.entry(pod.maker_counted()).or_default();
+            match pod.place {
+                Some(_) => (said.any, said.placed) = (true, said.placed.max(says(pod))),
+                None => said.waiting = said.waiting.max(says(pod)),
+            }
+        }
+        of_makers.into_values().any(|said| said.any && said.waiting > said.placed)
     }
 
     /// How many members of a gang run that this scheduler did not bind, or that says no number,

@@ -466,8 +466,9 @@ pub struct GangRef {
     pub source: GangSource,
     /// Members that must run together; `None`: as many as exist.
     pub min_member: Option<u32>,
-    /// The gang is whole only when this many members exist: Kueue's total count, or what members
-    /// know that an owner makes once others of it have nodes.
+    /// How many members the gang has in all: of a group of Kueue's its total count, more than which
+    /// never run, and `min_member` says how many of them it waits for. Of others what members know
+    /// that an owner makes once others of it have nodes: the gang is whole only with that many.
     pub total: Option<u32>,
     /// Minimums of its roles, where its source states any.
     pub roles: Option<Arc<Roles>>,

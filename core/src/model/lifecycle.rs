@@ -217,8 +217,11 @@ impl ClusterState {
             return why;
         }
         let (exist, gated) = self.there(workload);
-        let need = self.workloads[workload].min_member;
+        let entry = &self.workloads[workload];
+        let need = entry.min_member;
         match exist - gated < need {
+            // A place is no pod: those that come late are not there.
+            true if entry.late => missing(self.made(workload).0, gated, need),
             true => missing(exist, gated, need),
             false => self.lacking_role(workload).unwrap_or(missing(exist, gated, need)),
         }

@@ -8,7 +8,8 @@
 //! that was made for another that failed takes its part. While others of the group run, that is
 //! one that asks the same: a worker too many does not take the part of a launcher. Who is too many
 //! says nothing of its group: not its priority, its age, its queue or its pod sets. Nobody is
-//! deleted: whose pods they are decides that.
+//! deleted: whose pods they are decides that. A place that is kept for one who is made once others
+//! run is one of the number (`to_come`).
 //!
 //! A name may be used again once a group is done: runs are told apart by the number, so many pods
 //! that ended well being one of them, and by the time. Who was made before a run was over was too
@@ -31,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capstan_topology::RequestIdx;
 
 use crate::explain::reason::Reason;
+use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{GangKey, GangSource, Held, OwnerEnd, PodPhase, Text};
 use crate::model::pod::{Binding, Pod};
@@ -63,14 +65,15 @@ impl ClusterState {
     /// in place of another, or when one of this run did, or their Job has members that go on. In a
     /// group that says how many it has it is those of runs that are whole.
     pub(super) fn ended_well(&self, workload: WorkloadIdx) -> Vec<&Pod> {
+        let members = &self.workloads[workload].members;
         if let Some(size) = self.group_size(workload) {
-            return self.run_of(workload, size).done;
+            return self.run_of(members, size).done;
         }
-        let mut ended = self.ended_for_good(workload);
+        let mut ended = self.ended_for_good(members);
         if ended.is_empty() {
             return ended;
         }
-        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let members = members.iter().map(|pod| &self.pods[*pod]);
         let active = members.filter(|pod| pod.active());
         let Some(first) = active.clone().map(|pod| pod.created).min() else { return ended };
         let jobs: BTreeSet<&Text> = active.clone().filter_map(Pod::of_job).collect();
@@ -90,12 +93,10 @@ impl ClusterState {
     }
 
     /// Those of them whom the minimum counts, by what members say that go on: not who comes last of
-    /// all, nor who was of a step that they come after. In a group that says how many it has, all.
+    /// all, nor who was of a step that they come after.
     pub(super) fn ended_of_least(&self, workload: WorkloadIdx) -> Vec<&Pod> {
         let mut ended = self.ended_well(workload);
-        if !ended.is_empty() && self.group_size(workload).is_none() {
-            ended.retain(|pod| !pod.gang.by_itself);
-        }
+        ended.retain(|pod| !pod.gang.by_itself);
         ended
     }
 
@@ -106,8 +107,8 @@ impl ClusterState {
 
     /// Members that ended well, but for those in whose place their Job makes others: the first of
     /// its pods, of whom some may be deleted by now.
-    fn ended_for_good(&self, workload: WorkloadIdx) -> Vec<&Pod> {
-        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+    fn ended_for_good(&self, members: &[PodIdx]) -> Vec<&Pod> {
+        let members = members.iter().map(|pod| &self.pods[*pod]);
         let ended = members.filter(|pod| pod.phase == PodPhase::Succeeded);
         let mut ended: Vec<&Pod> = ended.collect();
         if ended.is_empty() {
@@ -140,20 +141,66 @@ impl ClusterState {
 
     /// How many pods a group says that it has, by whichever of them says most.
     fn group_size(&self, workload: WorkloadIdx) -> Option<u32> {
-        let entry = &self.workloads[workload];
-        if !matches!(entry.id.key, GangKey::Group(GangSource::KueueGroup, _)) {
+        self.size_by(workload, &self.workloads[workload].members)
+    }
+
+    /// The same where these are its members.
+    fn size_by(&self, workload: WorkloadIdx, members: &[PodIdx]) -> Option<u32> {
+        let key = &self.workloads[workload].id.key;
+        if !matches!(key, GangKey::Group(GangSource::KueueGroup, _)) {
             return None;
         }
-        let totals = entry.members.iter().filter_map(|pod| self.pods[*pod].gang.total);
+        let totals = members.iter().filter_map(|pod| self.pods[*pod].gang.total);
         totals.max().map(|total| total.max(1))
+    }
+
+    /// For how many pods that are still to be made a group that says its number has room beside
+    /// those that are there: before it begins beside all of them, so that none of these waits for
+    /// one that is made once it runs; later beside those alone that have places. Whoever waits then
+    /// and has none of these to come into is there for one that failed, or too many.
+    pub(super) fn left_in_group(
+        &self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        changes: &Changes,
+    ) -> Option<usize> {
+        let size = self.size_by(workload, members)?;
+        let run = self.run_of(members, size);
+        let here = members.iter().copied().filter(|pod| {
+            let pod = &self.pods[*pod];
+            pod.counts() && !pod.terminating && run.has(pod)
+        });
+        let placed = |pod: &PodIdx| stands(&self.pods[*pod]) || changes.to_settle.contains_key(pod);
+        let (stand, wait): (Vec<PodIdx>, Vec<PodIdx>) = here.partition(placed);
+        let there = if stand.is_empty() { wait.len() } else { stand.len() };
+        Some((size as usize).saturating_sub(run.done.len()).saturating_sub(there))
+    }
+
+    /// Members that must run together where members say how many all are. Of a group of Kueue's
+    /// they say apart from that how many it waits for; but none does that is held for pods of
+    /// another scheduler, though it has all without them.
+    pub(super) fn least_by_total(&self, workload: WorkloadIdx) -> Option<u32> {
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let mut gangs = members.filter(|pod| pod.counts()).map(|pod| &pod.gang);
+        let total = gangs.clone().filter_map(|gang| gang.total).max()?;
+        // Those of others will never be members here: it is not they who are waited for.
+        if self.lacks_strangers(workload) {
+            return None;
+        }
+        if self.group_size(workload).is_none() {
+            return Some(total);
+        }
+        let uncounted = self.done(workload) - self.done_of_least(workload);
+        let held = gangs.any(|gang| gang.held.is_some());
+        held.then(|| total.saturating_sub(uncounted))
     }
 
     /// The present run of a group of so many. That of which all ended well is the present one while
     /// somebody has a place who was there before it was over, or until others are made after that.
-    fn run_of(&self, workload: WorkloadIdx, size: u32) -> Run<'_> {
-        let (entry, size) = (&self.workloads[workload], size as usize);
-        let members = || entry.members.iter().map(|pod| &self.pods[*pod]);
-        let mut done = self.ended_for_good(workload);
+    fn run_of(&self, members: &[PodIdx], size: u32) -> Run<'_> {
+        let (all, size) = (members, size as usize);
+        let members = || all.iter().map(|pod| &self.pods[*pod]);
+        let mut done = self.ended_for_good(all);
         if done.len() < size {
             return Run { since: None, done };
         }
@@ -175,12 +222,15 @@ impl ClusterState {
     /// its run before: in their order.
     pub(crate) fn surplus(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
         let Some(size) = self.group_size(workload) else { return Vec::new() };
-        let run = self.run_of(workload, size);
         let members = &self.workloads[workload].members;
+        let run = self.run_of(members, size);
         let placed = members.iter().filter(|pod| stands(&self.pods[**pod])).count();
         let left = (size as usize).saturating_sub(run.done.len()).saturating_sub(placed);
         let waiting = members.iter().copied().filter(|pod| waits(&self.pods[*pod]));
-        let mut waiting: Vec<PodIdx> = waiting.collect();
+        // No more places are kept than there is room for.
+        let (to_come, mut waiting): (Vec<PodIdx>, Vec<PodIdx>) =
+            waiting.partition(|pod| self.pods[*pod].kept());
+        let left = left.saturating_sub(to_come.len());
         waiting.sort_by(|a, b| self.pods[*a].made(&self.pods[*b]));
         let (mut waiting, mut surplus): (Vec<PodIdx>, Vec<PodIdx>) =
             waiting.into_iter().partition(|pod| run.has(&self.pods[*pod]));
@@ -285,21 +335,21 @@ impl ClusterState {
     /// How many members there are who could run, those apart that are too many, and how many of
     /// them have gates, of whom those count as places that have one kept.
     pub(crate) fn there(&self, workload: WorkloadIdx) -> (u32, u32) {
-        let surplus: BTreeSet<PodIdx> = self.surplus(workload).into_iter().collect();
-        let members = self.workloads[workload].members.iter();
-        let members = members.filter(|pod| !surplus.contains(*pod)).map(|pod| &self.pods[*pod]);
-        members
-            .filter(|pod| pod.counts_itself())
-            .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
+        self.there_of(workload, Pod::counts_itself)
     }
 
     /// The same without places that are kept for pods which are still to be made.
     pub(super) fn made(&self, workload: WorkloadIdx) -> (u32, u32) {
-        let (there, gated) = self.there(workload);
-        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
-        let kept = members.clone().filter(|pod| pod.kept()).count() as u32;
-        let kept_for = members.filter(|pod| pod.place_kept).count() as u32;
-        (there - kept + kept_for, gated + kept_for)
+        self.there_of(workload, |pod| pod.counts() && !pod.kept())
+    }
+
+    fn there_of(&self, workload: WorkloadIdx, counts: impl Fn(&Pod) -> bool) -> (u32, u32) {
+        let surplus: BTreeSet<PodIdx> = self.surplus(workload).into_iter().collect();
+        let members = self.workloads[workload].members.iter();
+        let members = members.filter(|pod| !surplus.contains(*pod)).map(|pod| &self.pods[*pod]);
+        members
+            .filter(|pod| counts(pod))
+            .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
     }
 
     /// How many members of this run ended and are followed by nobody, as far as that is known. Who

@@ -15,6 +15,11 @@
 //! A minimum that counts fewer than all is more with those that are to come, who are not among
 //! those that it counts. Once they are there it is what is stated.
 //!
+//! One that counts pods of several makers, or others beside them, is what is stated as well, for
+//! places are members as those are: less those alone of which no places are kept, as far as their
+//! makers have still to make them. Nobody could wait for these. A group that says how many it has
+//! in all has room for no more places than it lacks members.
+//!
 //! Each place has the number of the pod that it is for: that of nobody who is there. Where there
 //! are too many, those go first whose pods are there. It is called after who makes that pod: of one
 //! gang several may make some.
@@ -64,6 +69,13 @@ impl Pod {
     pub(super) fn part(&self) -> Option<(&Text, &Text)> {
         let known = self.gang.to_come.as_deref()?;
         Some((&known.maker, known.own.as_ref()?))
+    }
+
+    /// Who makes it and others that come after it, where a minimum that is stated of its gang may
+    /// count those.
+    pub(super) fn maker_counted(&self) -> Option<&Text> {
+        let known = self.gang.to_come.as_deref()?;
+        known.counted.map(|_| &known.maker)
     }
 
     /// Whether what it says of others counts: it goes on.
@@ -122,26 +134,72 @@ impl ClusterState {
         if gangs.is_empty() {
             return None;
         }
-        let mut over: BTreeMap<Part<'_>, u32> = BTreeMap::new();
-        let ended = |pod: &&Pod| pod.phase == PodPhase::Succeeded && pod.gang.by_itself;
-        for part in members().filter(ended).filter_map(Pod::part) {
-            *over.entry(part).or_default() += 1;
-        }
+        let over = self.over(workload);
         let waited_for = members().any(Pod::kept);
         let least = |gang: &Arc<GangRef>| {
             let (stated, known) = (gang.min_member?, gang.to_come.as_deref()?);
             let sum = |of: &dyn Fn(&OwnerPodSet) -> u32| {
                 known.sets.iter().map(of).fold(0, u32::saturating_add)
             };
-            let ended = sum(&|set| {
-                let seen = over.get(&(&known.maker, &set.name)).copied().unwrap_or(0);
-                set.count.min(seen.max(set.late.unwrap_or(0)))
-            });
+            let ended = sum(&|set| over_of(set, &known.maker, &over));
             let all = known.least.unwrap_or_else(|| stated.saturating_add(sum(&|set| set.count)));
             let most = known.stated.filter(|_| !waited_for).unwrap_or(u32::MAX);
             Some(all.min(most).saturating_sub(ended))
         };
         gangs.into_iter().filter_map(least).max()
+    }
+
+    /// Members that must run together by what each of them says of that: the most that one says,
+    /// and what is stated of all as far as these can be there, or have places, before others run.
+    pub(super) fn least_said(&self, workload: WorkloadIdx) -> Option<u32> {
+        let (mut own, mut of_all): (Option<u32>, Option<u32>) = (None, None);
+        let mut counted: Option<u32> = None;
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        for gang in members.filter(|pod| pod.counts()).map(|pod| &pod.gang) {
+            match gang.to_come.as_ref().and_then(|known| known.counted) {
+                Some(all) => (own, counted) = (own.max(gang.min_member), counted.max(Some(all))),
+                // It is made whoever runs, and says all that is stated.
+                None => of_all = of_all.max(gang.min_member),
+            }
+        }
+        if counted.is_none() {
+            return of_all;
+        }
+        let all = counted.max(of_all)?;
+        own.max(Some(all.saturating_sub(self.unplaced(workload))))
+    }
+
+    /// Pods that a stated minimum may count and that nobody waits for: those of which no places are
+    /// kept, and those that came last and have ended. Of one maker those who were made last know
+    /// best, of whom the fewest are still to come.
+    fn unplaced(&self, workload: WorkloadIdx) -> u32 {
+        let over = self.over(workload);
+        let mut of_makers: BTreeMap<&Text, u32> = BTreeMap::new();
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        for pod in members.filter(|pod| pod.counts()) {
+            let known = pod.gang.to_come.as_ref();
+            let Some(known) = known.filter(|known| known.counted.is_some()) else { continue };
+            let keeps = known.sets.is_empty() || pod.tells() && self.still_makes(&known.maker);
+            let without = known.sets.iter().map(|set| match keeps {
+                true => over_of(set, &known.maker, &over),
+                false => set.count,
+            });
+            let without = without.fold(known.unplaced, u32::saturating_add);
+            let fewest = of_makers.entry(&known.maker).or_insert(without);
+            *fewest = without.min(*fewest);
+        }
+        of_makers.into_values().fold(0, u32::saturating_add)
+    }
+
+    /// Of each set those that ended well and that no minimum counts.
+    fn over(&self, workload: WorkloadIdx) -> BTreeMap<Part<'_>, u32> {
+        let mut over: BTreeMap<Part<'_>, u32> = BTreeMap::new();
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let ended = |pod: &&Pod| pod.phase == PodPhase::Succeeded && pod.gang.by_itself;
+        for part in members.filter(ended).filter_map(Pod::part) {
+            *over.entry(part).or_default() += 1;
+        }
+        over
     }
 
     /// What members say that is to come, as far as it is not there; in order of who makes it, by
@@ -172,11 +230,14 @@ impl ClusterState {
             of_set.ended += u32::from(entry.phase == PodPhase::Succeeded);
             of_set.there += u32::from(self.is_there(pod, changes));
         }
+        let mut left = self.left_in_group(workload, real, changes).unwrap_or(usize::MAX);
         let due = |(part, (said, at, by)): (Part<'_>, (&Arc<ToCome>, usize, PodIdx))| {
             let set = &said.sets[at];
             let Seen { there, ended } = seen.get(&part).copied().unwrap_or_default();
             let ended = ended.max(set.late.unwrap_or(0));
             let lacks = set.count.saturating_sub(ended).saturating_sub(there) as usize;
+            let lacks = lacks.min(left);
+            left -= lacks;
             Due { said: said.clone(), at, by, lacks }
         };
         said.into_iter().map(due).collect()
@@ -270,4 +331,10 @@ impl ClusterState {
             wishes: first.wishes.clone(),
         }
     }
+}
+
+/// Of a set, how many ended well and are counted by no minimum.
+fn over_of(set: &OwnerPodSet, maker: &Text, over: &BTreeMap<Part<'_>, u32>) -> u32 {
+    let seen = over.get(&(maker, &set.name)).copied().unwrap_or(0);
+    set.count.min(seen.max(set.late.unwrap_or(0)))
 }

@@ -28,9 +28,19 @@ impl Facts<'_> {
     pub(super) fn who_comes(
         &mut self,
         (pod, member): (&PodDraft, &Member<'_>),
-        (own_shape, own_asked): (&Arc<PodShape>, &Asked),
+        own: (&Arc<PodShape>, &Asked),
         gang: &GangRef,
     ) -> Option<Arc<ToCome>> {
+        let known = self.sets_to_come((pod, member), own, gang);
+        gangs::to_come::with_stated(member, gang, known).map(Arc::new)
+    }
+
+    fn sets_to_come(
+        &mut self,
+        (pod, member): (&PodDraft, &Member<'_>),
+        (own_shape, own_asked): (&Arc<PodShape>, &Asked),
+        gang: &GangRef,
+    ) -> Option<ToCome> {
         let later = gangs::to_come::of(member, gang, &pod.labels)?;
         let owners = &later.owners[..];
         let in_group = is_group(gang);
@@ -79,7 +89,8 @@ impl Facts<'_> {
         let unasked = own_asked.wishes.topology == TopologyWish::default();
         let level = later.level.filter(|_| unasked).cloned();
         let Later { maker, name, own, least, stated, .. } = later;
-        Some(Arc::new(ToCome { maker, name: Some(name), own, sets, least, stated, level }))
+        let name = Some(name);
+        Some(ToCome { maker, name, own, sets, least, stated, level, ..ToCome::default() })
     }
 
     /// What pods of a set ask that will be in the domain of a pod: what its controller has added to

@@ -1,6 +1,8 @@
 //! Kueue's groups of plain pods: a label names the group, an annotation says how many it has.
 //!
-//! The group is whole, and must run as a whole, with that many members.
+//! The group is whole, and must run as a whole, with that many members. It waits for those alone
+//! that can be there before others run, or have places until they come (`late`, `to_come`); how
+//! many it may have is what it says all the same.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
@@ -14,17 +16,17 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let name = name_in(member.chain)?.clone();
     let held = held(member, &key(member.namespace, &name));
     let total = count(member.chain, keys::KUEUE_GROUP_TOTAL, ignored);
-    let total = total.map(|total| late::at_most(member, total));
+    let least = total.map(|total| late::at_most(member, total));
     Some(GangRef {
         name: workload_name(&name),
         key: GangKey::Group(GangSource::KueueGroup, name),
         source: GangSource::KueueGroup,
         // Those of others will never be members here: it is not they who are waited for. Whether
         // the group has all that it says without them shows who is there.
-        min_member: if held.is_some() { Some(1) } else { total },
+        min_member: if held.is_some() { Some(1) } else { least },
         total,
         roles: None,
-        by_itself: late::joins_last(member),
+        by_itself: late::is_uncounted(member),
         singly: false,
         unknown_owner: None,
         held,

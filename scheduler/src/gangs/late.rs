@@ -9,6 +9,10 @@
 //! minimum asks here. The greatest of what its members see is the gang's: those that come later
 //! raise it to what is stated, as far as they can exist, so that they wait for each other. They see
 //! it without those of steps that are over, so the pods of such a step say that they are not in it.
+//!
+//! A minimum may count pods of several makers, and others beside them. What each of those makers
+//! has beyond what can exist is told too ([`super::to_come`]): all that is stated less that, but
+//! for what has places, can be there before any of it runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +20,50 @@ use std::sync::Arc;
 use capstan_core::model::input::{OwnerEnd, Text};
 
 use super::owner::Gang;
-use super::{Member, jobset, lws, spark, volcano};
+use super::{Member, jobset, lws, named_in, names, spark, volcano};
 use crate::api::keys;
+use crate::convert::directory::OwnerKey;
 use crate::convert::gang::{Quorum, Role};
+
+/// Pods of who makes a member, where not all of them are made at once.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Made {
+    /// Who makes them, by uid.
+    pub maker: Text,
+    /// How many can exist once the member does.
+    pub exist: u32,
+    /// How many of its gang there may be beside those: they are made once others run, or their step
+    /// is over. All that can be counted: nobody knows.
+    pub others: u32,
+}
 
 /// A stated minimum, without members that are only made once this one runs.
 pub(super) fn at_most(member: &Member<'_>, stated: u32) -> u32 {
-    let above = || {
-        let gang = Gang::above(member.above, member.directory)?;
-        gang.exist(own_role(member), member.follows)
+    made(member).map_or(stated, |made| stated.min(made.exist))
+}
+
+/// What is known of the pods of who makes a member, where some are made once others run; `None`:
+/// all of them are made at once.
+pub(super) fn made(member: &Member<'_>) -> Option<Made> {
+    let made = spark::made(member).or_else(|| lws::made(member));
+    made.or_else(|| volcano::made(member)).or_else(|| made_by_owner(member))
+}
+
+fn made_by_owner(member: &Member<'_>) -> Option<Made> {
+    let gang = Gang::above(member.above, member.directory).filter(|gang| gang.joined_later())?;
+    let own = named_in(member.chain, member.namespace);
+    let in_own = |role: &Role| {
+        let named = |own: &OwnerKey| names(&role.template, member.namespace, own);
+        !role.grouped || own.as_ref().is_some_and(named)
     };
-    let exist = spark::exist(member).or_else(|| lws::exist(member));
-    let exist = exist.or_else(|| volcano::exist(member)).or_else(above);
-    exist.map_or(stated, |exist| stated.min(exist))
+    let (mut exist, mut others) = (0_u32, 0_u32);
+    for (role, pods) in gang.exist_of_roles(own_role(member), member.follows) {
+        exist = exist.saturating_add(pods);
+        if in_own(role) {
+            others = others.saturating_add(role.count().saturating_sub(pods));
+        }
+    }
+    Some(Made { maker: gang.top.uid.clone(), exist: exist.max(1), others })
 }
 
 /// Stated minimums of roles, without those of members that are only made once this one runs.

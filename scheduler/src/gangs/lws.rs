@@ -22,6 +22,7 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
+use super::late::Made;
 use super::to_come::Later;
 use super::workers::{self, Leader};
 use super::{Member, annotation, count, grouped, held, named_in, workload_name};
@@ -282,6 +283,20 @@ pub(super) fn exist(member: &Member<'_>) -> Option<u32> {
         (true, true) => Some(1),
         (true, false) => group.size,
     }
+}
+
+/// The same, and how many of its group are made later: as many as nobody says where nobody says its
+/// size.
+pub(super) fn made(member: &Member<'_>) -> Option<Made> {
+    let exist = exist(member)?;
+    let marks = member.chain.first()?;
+    let key = named_by(marks, member.namespace)?;
+    let index = marks.labels.get(keys::LWS_GROUP)?;
+    let revision = marks.labels.get(keys::LWS_REVISION).map_or("", |text| text);
+    let of = group(member, &key);
+    let set = of.set.map_or_else(|| format!("{}/{}", key.1, key.2), |set| set.uid.to_string());
+    let others = of.size.map_or(u32::MAX, |size| size.saturating_sub(exist));
+    Some(Made { maker: format!("{set}/{index}/{revision}").into(), exist, others })
 }
 
 /// What a set says for a pod that names it: its owners lead to its leader, not to the set.

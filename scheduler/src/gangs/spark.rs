@@ -12,6 +12,7 @@
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::fields::{Fields, Part};
+use super::late::Made;
 use super::{Member, count, grouped, workload_name};
 use crate::api::keys;
 use crate::convert::directory::OwnerKey;
@@ -30,10 +31,14 @@ pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
     Says::default()
 }
 
-/// Pods that can exist once this one does: executors are made once their driver runs.
-pub(super) fn exist(member: &Member<'_>) -> Option<u32> {
-    let role = member.chain.first()?.labels.get(keys::SPARK_ROLE)?;
-    (&**role != EXECUTOR).then_some(1)
+/// Pods that can exist once this one does: executors are made once their driver runs, and how many
+/// nobody says.
+pub(super) fn made(member: &Member<'_>) -> Option<Made> {
+    let labels = &member.chain.first()?.labels;
+    let role = labels.get(keys::SPARK_ROLE)?;
+    let id = labels.get(keys::SPARK_APPLICATION).map_or("", |id| id);
+    let (exist, others) = if &**role == EXECUTOR { (u32::MAX, 0) } else { (1, u32::MAX) };
+    Some(Made { maker: in_namespace(member.namespace, id), exist, others })
 }
 
 /// Where nothing is: the application of an executor by the id that it has, which no object says.
@@ -52,7 +57,7 @@ pub(super) fn part_of(marks: &Marks, namespace: &Text) -> Option<grouped::Part> 
 }
 
 /// What tells an application from all others.
-fn in_namespace(namespace: &Text, id: &Text) -> Text {
+fn in_namespace(namespace: &Text, id: &str) -> Text {
     format!("spark/{namespace}/{id}").into()
 }
 

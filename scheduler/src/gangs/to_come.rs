@@ -8,7 +8,13 @@
 //! Decides what a member says of such: who makes them, from which template, how many of them its
 //! gang needs. Only of those that will be in the same gang, which their template names, or their
 //! owner for all: a place for who is elsewhere would be kept in vain. Nothing is said where the
-//! gang is held, and in a group of Kueue's, which says itself how many it is.
+//! gang is held. Of a group of Kueue's, which Kueue's own controllers put on pods as they are made,
+//! that is told by its number as well: one that has as many as the maker of a member makes has all
+//! of those.
+//!
+//! In a group that many make, or others beside an owner, a minimum counts all of them. So a member
+//! says too what is stated, and how many pods of its own maker may be among those that have no
+//! places: nobody could wait for these, and for all others somebody has to.
 //!
 //! Each place costs the engine some three hundred bytes, and whoever writes a number nothing. Where
 //! a gang would have too many none is kept, and the first of its members start without.
@@ -22,10 +28,11 @@
 
 use std::sync::Arc;
 
-use capstan_core::model::input::{GangKey, GangRef, GangSource, Neighbours, Text};
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Neighbours, Text, ToCome};
 
+use super::late::{self, Made};
 use super::owner::{self, Gang};
-use super::{Member, count, groups, lws, named_in, volcano};
+use super::{Member, capstan_gang, count, groups, kueue_group, lws, named_in, names_any, volcano};
 use crate::api::keys;
 use crate::convert::gang::{Quorum, Role};
 use crate::convert::marks::Marks;
@@ -92,17 +99,50 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
     if gang.held.is_some() || gang.unknown_owner.is_some() {
         return None;
     }
+    let in_group = || {
+        let later = lws::to_come(member, labels).or_else(|| volcano::to_come(member));
+        later.or_else(|| of_owner(member, labels))
+    };
     let later = match &gang.key {
-        GangKey::Group(GangSource::KueueGroup, _) | GangKey::Pod(_) => None,
-        GangKey::Group(..) => lws::to_come(member, labels)
-            .or_else(|| volcano::to_come(member))
-            .or_else(|| of_owner(member, labels)),
+        GangKey::Pod(_) => None,
+        GangKey::Group(GangSource::KueueGroup, _) => {
+            in_group().map(|it| of_kueue(member, gang, it))
+        }
+        GangKey::Group(..) => in_group(),
         // Other owners say it themselves.
         GangKey::Owner(..) => lws::to_come(member, labels),
     };
     let places =
         |later: &Later<'_>| later.sets.iter().fold(0_u32, |sum, set| sum.saturating_add(set.count));
     later.filter(|later| places(later) <= PLACES_MAX)
+}
+
+/// The same with what is stated of the whole gang of the member, and how many pods that this may
+/// count have no places, where some are made once others run.
+pub fn with_stated(member: &Member<'_>, gang: &GangRef, known: Option<ToCome>) -> Option<ToCome> {
+    let in_group = matches!(gang.key, GangKey::Group(..));
+    if !in_group || gang.held.is_some() || gang.unknown_owner.is_some() {
+        return known;
+    }
+    let Some((Made { maker, others, .. }, counted)) = late::made(member).zip(stated(member)) else {
+        return known;
+    };
+    let known = known.unwrap_or_else(|| ToCome { maker, ..ToCome::default() });
+    let places = known.sets.iter().fold(0_u32, |sum, set| sum.saturating_add(set.count));
+    Some(ToCome { counted: Some(counted), unplaced: others.saturating_sub(places), ..known })
+}
+
+/// What a member of a group of Kueue's knows of those that will be in it too.
+fn of_kueue<'a>(member: &Member<'a>, gang: &GangRef, mut later: Later<'a>) -> Later<'a> {
+    let all = late::made(member).map(|made| made.exist.saturating_add(made.others));
+    let has_all = gang.total.zip(all).is_some_and(|(total, all)| total >= all);
+    let group = kueue_group::named_in(member.chain, member.namespace);
+    let joins = group.as_ref().map(|group| owner::in_gang(member, group));
+    later.sets.retain(|set| {
+        let named = joins.as_ref().is_some_and(|joins| joins(set.role));
+        named || has_all && !names_any(&set.role.template, member.namespace)
+    });
+    later
 }
 
 /// The role that pods of a set will bear in the group of a member, if that states a minimum of it:
@@ -117,10 +157,13 @@ pub fn role_in_group(member: &Member<'_>, role: &Role, by_name: bool) -> Option<
 
 /// What is stated of the minimum of a member's group.
 pub(super) fn stated(member: &Member<'_>) -> Option<u32> {
-    match groups::of(member.chain.first()?, member.namespace, member.directory) {
-        Some(group) => group.says.min,
-        None => count(member.chain, keys::MIN_MEMBER, &mut Vec::new()),
+    if let Some(group) = groups::of(member.chain.first()?, member.namespace, member.directory) {
+        return group.says.min;
     }
+    let of_kueue = capstan_gang::named_in(member.chain, member.namespace).is_none()
+        && kueue_group::named_in(member.chain, member.namespace).is_some();
+    let key = if of_kueue { keys::KUEUE_GROUP_TOTAL } else { keys::MIN_MEMBER };
+    count(member.chain, key, &mut Vec::new())
 }
 
 /// The launcher of an MPIJob that waits for its workers, and what submits a RayJob. How far their

@@ -22,6 +22,7 @@ use capstan_core::model::input::{GangRef, GangSource, Roles, Text};
 use super::fields::{Fields, Part};
 use super::groups;
 use super::kinds::Kind;
+use super::late::Made;
 use super::to_come::{Later, Set, stated};
 use super::{Member, late};
 use crate::api::keys;
@@ -177,10 +178,14 @@ pub(super) fn exist_of_tasks<'a>(member: &'a Member<'_>) -> Option<Vec<(&'a Text
     Some(tasks.iter().map(pods).collect())
 }
 
-/// The same in all.
-pub(super) fn exist(member: &Member<'_>) -> Option<u32> {
-    let tasks = exist_of_tasks(member)?;
-    Some(tasks.iter().fold(0_u32, |sum, (_, pods)| sum.saturating_add(*pods)).max(1))
+/// The same in all, and how many are made later.
+pub(super) fn made(member: &Member<'_>) -> Option<Made> {
+    let exist = exist_of_tasks(member)?;
+    let job = member.above.first()?.gang()?;
+    let exist = exist.iter().fold(0_u32, |sum, (_, pods)| sum.saturating_add(*pods));
+    let all = job.says.tasks.iter().fold(0_u32, |sum, task| sum.saturating_add(task.pods));
+    let others = all.saturating_sub(exist);
+    Some(Made { maker: job.uid.clone(), exist: exist.max(1), others })
 }
 
 /// The task of a pod.

@@ -59,6 +59,13 @@ pub struct ToCome {
     /// Topology level that is preferred for those that are to come, which will be pinned to where
     /// the first is; nobody asked for it.
     pub level: Option<Text>,
+    /// Members that must run together by what is stated of the whole gang, where some of those that
+    /// it counts are made once others run, or are over: what this member says of a minimum is then
+    /// of those alone that who made it can make. `None`: nothing is stated.
+    pub counted: Option<u32>,
+    /// Pods of who makes this member that [`ToCome::counted`] may count and that nobody waits for:
+    /// made after it, and in none of its sets, or over before it.
+    pub unplaced: u32,
 }
 
 /// Where a pod stands among those that are made from the same template.

@@ -341,6 +341,106 @@ fn workers_know_of_a_late_launcher_that_will_be_in_their_group() {
     assert_eq!(known("AtStartup", (true, true), "worker"), None);
 }
 
+/// What members say of how many their group has, for how many it waits, and of whom no places are
+/// kept: minimum, total, places, what is stated, those without places.
+type OfGroup = (Option<u32>, Option<u32>, u32, Option<u32>, u32);
+
+fn of_group(live: &mut Live, pod: &str) -> OfGroup {
+    let said = of_pod(live, pod);
+    let known = said.to_come.expect("some are made once others run");
+    let places = known.sets.iter().map(|set| set.count).sum();
+    (said.min_member, said.total, places, known.counted, known.unplaced)
+}
+
+/// How many a group of Kueue's has is one thing, for how many of those it waits another.
+#[test]
+fn a_late_member_of_a_group_of_kueues_is_one_of_its_number() {
+    let label = "kueue.x-k8s.io/pod-group-name";
+    let said = |named: bool, role: &str| {
+        let labels = if named { json!({ (label): "g" }) } else { json!({}) };
+        let template = json!({ "metadata": { "labels": labels },
+            "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        let roles = json!({ "Launcher": { "template": template },
+            "Worker": { "replicas": 2, "template": template } });
+        let spec = json!({ "launcherCreationPolicy": "WaitForWorkersReady",
+            "mpiReplicaSpecs": roles });
+        let mut member = pod_value("p", "p");
+        member["metadata"]["labels"] =
+            json!({ (label): "g", "training.kubeflow.org/job-role": role });
+        member["metadata"]["annotations"] = json!({ "kueue.x-k8s.io/pod-group-total-count": "3" });
+        member["metadata"]["ownerReferences"] = json!([{ "kind": "MPIJob", "name": "m",
+            "apiVersion": "kubeflow.org/v2beta1", "uid": "u-m", "controller": true }]);
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::MpiJob, "m", spec, json!({}))));
+        live.take(Seen::Applied(pod(member)));
+        of_group(&mut live, "p")
+    };
+    assert_eq!(said(true, "worker"), (Some(2), Some(3), 1, Some(3), 0));
+    assert_eq!(said(false, "worker"), (Some(2), Some(3), 0, Some(3), 1));
+    assert_eq!(said(true, "launcher"), (Some(2), Some(3), 0, Some(3), 1));
+}
+
+/// Kueue labels pods as they are made, not their template: a group that is as large as that of the
+/// set has the workers.
+#[test]
+fn a_leader_in_a_group_of_kueues_knows_of_its_workers_by_the_number() {
+    let lws = "leaderworkerset.sigs.k8s.io";
+    let said = |total: &str, template: Value, leads: bool| {
+        let templates = json!({ "size": 3, "workerTemplate": template });
+        let spec = json!({ "startupPolicy": "LeaderReady", "leaderWorkerTemplate": templates });
+        let mut member = pod_value("p", "p");
+        member["metadata"]["labels"] = json!({ (format!("{lws}/name")): "l",
+            (format!("{lws}/group-index")): "0", "kueue.x-k8s.io/pod-group-name": "g" });
+        member["metadata"]["annotations"] =
+            json!({ "kueue.x-k8s.io/pod-group-total-count": total });
+        if !leads {
+            member["metadata"]["annotations"][format!("{lws}/leader-name")] = "l-0".into();
+        }
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::LeaderWorkerSet, "l", spec, json!({}))));
+        live.take(Seen::Applied(pod(member)));
+        of_group(&mut live, "p")
+    };
+    let template = |labels: Value| {
+        json!({ "metadata": { "labels": labels },
+            "spec": { "schedulerName": "capstan", "containers": [{}] } })
+    };
+    let (plain, elsewhere) = (template(json!({})), template(json!({ "capstan.sh/gang": "h" })));
+    assert_eq!(said("3", plain.clone(), true), (Some(1), Some(3), 2, Some(3), 0));
+    assert_eq!(said("3", plain.clone(), false), (Some(3), Some(3), 0, Some(3), 0));
+    // The workers are in no such group, or in another one, or nobody knows what they will be.
+    for (total, of_all, template) in [("2", 2, plain), ("3", 3, elsewhere), ("3", 3, Value::Null)] {
+        let want = (Some(1), Some(of_all), 0, Some(of_all), 2);
+        assert_eq!(said(total, template, true), want);
+    }
+}
+
+/// Executors are made once their driver runs, as many as nobody knows; what is beside them is not.
+#[test]
+fn members_of_a_group_say_what_it_states_beside_what_their_maker_can_make() {
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(gang(Of::PluginsGroup, "g", json!({ "minMember": 7 }), json!({}))));
+    for (name, role) in [("p", Some("driver")), ("q", Some("executor")), ("r", None)] {
+        let mut member = pod_value(name, name);
+        let mut labels = json!({ "scheduling.x-k8s.io/pod-group": "g", "spark-app-selector": "s" });
+        if let Some(role) = role {
+            labels["spark-role"] = role.into();
+        }
+        member["metadata"]["labels"] = labels;
+        live.take(Seen::Applied(pod(member)));
+        match role {
+            Some("driver") => {
+                assert_eq!(of_group(&mut live, name), (Some(1), None, 0, Some(7), u32::MAX));
+            }
+            Some(_) => assert_eq!(of_group(&mut live, name), (Some(7), None, 0, Some(7), 0)),
+            None => {
+                let said = of_pod(&mut live, name);
+                assert_eq!((said.min_member, said.to_come), (Some(7), None));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_role_of_no_pods_does_not_rank_its_owner() {
     let role = |name: &str, pods: u32, scheduler: &str, priority: i32| {
