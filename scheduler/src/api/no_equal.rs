@@ -40,8 +40,8 @@ const KEYS: [(&str, Asks, &str); 12] = [
     (
         "pod-group-fast-admission",
         Asks::IfTrue,
-        "a group waits until all its pods exist, but for those of which their owner is known to \
-         make them once others run; no others that are made so must be counted in its total",
+        "a group waits until all its pods exist, but for those that an owner is known to make \
+         once others run; others that are made so must not be counted in its total",
     ),
     ("pod-group-serving", Asks::IfTrue, "a group is finished once all its pods have ended"),
     (

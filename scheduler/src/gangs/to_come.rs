@@ -117,8 +117,8 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
     later.filter(|later| places(later) <= PLACES_MAX)
 }
 
-/// The same with what is stated of the whole gang of the member, and how many pods that this may
-/// count have no places, where some are made once others run.
+/// What a member knows of those, with what is stated of its whole gang, and how many pods that this
+/// may count have no places, where some are made once others run.
 pub fn with_stated(member: &Member<'_>, gang: &GangRef, known: Option<ToCome>) -> Option<ToCome> {
     let in_group = matches!(gang.key, GangKey::Group(..));
     if !in_group || gang.held.is_some() || gang.unknown_owner.is_some() {
@@ -132,7 +132,7 @@ pub fn with_stated(member: &Member<'_>, gang: &GangRef, known: Option<ToCome>) -
     Some(ToCome { counted: Some(counted), unplaced: others.saturating_sub(places), ..known })
 }
 
-/// What a member of a group of Kueue's knows of those that will be in it too.
+/// Of what a member of a group of Kueue's knows that which will be in it too.
 fn of_kueue<'a>(member: &Member<'a>, gang: &GangRef, mut later: Later<'a>) -> Later<'a> {
     let all = late::made(member).map(|made| made.exist.saturating_add(made.others));
     let has_all = gang.total.zip(all).is_some_and(|(total, all)| total >= all);
