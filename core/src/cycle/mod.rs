@@ -213,22 +213,23 @@ impl Engine {
     }
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they
-    /// kept back something else than in the round before.
+    /// kept back something else than in the round before, or reserved starts were put off.
     fn release_held(&mut self) -> bool {
         let held = self.state.let_go();
         let moved = std::mem::take(&mut self.reservations.moved);
         let moved = moved && self.kept_back.note_starts(self.reservations.starts());
+        let mut woken = false;
         if moved {
-            self.reservations.turns.forget_known();
+            // Heads of strict queues are not parked: they may pass now, and nothing else wakes them.
+            woken = self.reservations.turns.forget_known();
             self.growth.append(&mut self.growth_parked);
             for queue in std::mem::take(&mut self.reservations.open) {
                 self.waiting.look_again(queue);
             }
         }
-        let mut woken = false;
         if self.kept_back.note(held) || moved {
             let stir = if moved { Stir::Surely } else { Stir::Perhaps };
-            woken = self.waiting.wake_held(stir);
+            woken |= self.waiting.wake_held(stir);
         }
         self.take_turns() || woken
     }

@@ -145,6 +145,29 @@ fn the_head_of_a_strict_queue_is_held_and_starts_in_its_time() {
     assert!(runs(&stage, "held"));
 }
 
+/// Of eight GPUs two are free. `head` borrows, and is to start at minute 10; once `ends` has ended
+/// `small` would borrow nothing, and goes before it: then nobody has to be held for `head`, which
+/// starts at 30 then, as soon as `short` has ended.
+#[test]
+fn the_head_of_a_strict_queue_is_looked_at_again_once_the_start_it_is_held_for_is_put_off() {
+    let mut stage = stage(&["a", "b"]);
+    for name in ["left", "right"] {
+        let strategy = QueueingStrategy::StrictFifo;
+        add_queue(
+            &mut stage,
+            ClusterQueueFacts { strategy, ..queue(name, Some("all"), nominal(4)) },
+        );
+    }
+    submit(&mut stage, work_in("ends", (1, 2), Some(10), Some("left")));
+    submit(&mut stage, work_in("short", (1, 1), Some(30), Some("left")));
+    submit(&mut stage, work_in("long", (1, 1), Some(60), Some("left")));
+    submit(&mut stage, work_in("other", (1, 2), Some(60), Some("right")));
+    submit(&mut stage, work_in("head", (1, 3), Some(30), Some("right")));
+    assert_eq!(reserved(&stage, "head"), Some(10));
+    submit(&mut stage, work_in("small", (1, 2), None, Some("left")));
+    assert_eq!((runs(&stage, "small"), reserved(&stage, "head")), (true, Some(30)));
+}
+
 /// Nodes of a pool, a flavor of it, and queues that have its GPUs.
 fn pools(most: u32) -> Stage {
     let mut stage = stage(&[]);

@@ -160,9 +160,9 @@ impl Turns {
         self.strict.insert(workload, (decided, late));
     }
 
-    /// Reserved starts were put off: heads of strict queues may be held no longer.
-    pub fn forget_known(&mut self) {
-        self.strict.clear();
+    /// Reserved starts were put off: heads of strict queues may be held no longer. Whether any was.
+    pub fn forget_known(&mut self) -> bool {
+        !std::mem::take(&mut self.strict).is_empty()
     }
 
     /// How the head of a strict queue is held, if nothing was decided since.
