@@ -191,6 +191,31 @@ fn who_finds_no_start_behind_an_equal_has_one_where_it_borrows_further() {
     assert!(runs(&stage, "endless") && runs(&stage, "late"));
 }
 
+/// `both`, of higher priority, needs two nodes that are in use until minute 100 and 120. At 100 `one`
+/// would still run then. Once `early` has ended it has a node from 60 on, and is through before that;
+/// from 120 on there is none until 180.
+#[test]
+fn a_start_moves_to_where_it_has_ended_before_others_start() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("main", None, nominal(32)));
+    let strategy = QueueingStrategy::StrictFifo;
+    let strict = ClusterQueueFacts { strategy, ..queue("strict", None, nominal(32)) };
+    add_queue(&mut stage, strict);
+    submit(&mut stage, work_in("long", (1, 8), Some(120), Some("main")));
+    submit(&mut stage, work_in("soon", (1, 4), Some(60), Some("main")));
+    submit(&mut stage, work_in("early", (1, 4), Some(100), Some("main")));
+    submit(&mut stage, of_priority(work_in("both", (2, 8), Some(60), Some("main")), 5));
+    submit(&mut stage, work_in("one", (1, 8), Some(30), Some("strict")));
+    assert_eq!((reserved(&stage, "both"), reserved(&stage, "one")), (Some(120), Some(180)));
+    stage.drop_pod(&"early".into());
+    at(&mut stage, 10);
+    assert_eq!((reserved(&stage, "both"), reserved(&stage, "one")), (Some(120), Some(60)));
+    for minute in [60, 90, 120] {
+        at(&mut stage, minute);
+    }
+    assert!(runs(&stage, "both"));
+}
+
 /// Beside work of low priority until minute 60 a gang runs, of which a member comes late that needs
 /// more than is free: the gang lacks it, or it is work of its own. And `big`, which stops nobody,
 /// is to start at 60.

@@ -24,13 +24,12 @@
 //! most [`BROKEN_MAX`] times, so that nothing is held for ever for a start that does not come.
 //!
 //! Restart: reservations are made anew from facts; how often one was broken, and what was
-//! [`learned`], is forgotten. Cost:
-//! nothing while nobody says how long it runs. Else a search of a start takes a dozen plays of the
-//! timetable, a look at one that is known two, and work that is settled beside reservations that
-//! it could delay one to four, up to a bound in each step ([`held`]). At most `reservations.most`
-//! are kept of heads that compete for the same nodes or quota ([`pools`]), and at most
-//! [`FORECASTS_MAX`] plays of a step look for new ones; nothing is kept for work that is no head.
-//! Whoever has none because of a bound says so ([`Unreserved`]).
+//! [`learned`], is forgotten. Cost: nothing while nobody says how long it runs. Else a search of a
+//! start takes a dozen plays of the timetable, a look at one that is known two or three, and work
+//! that is settled beside reservations that it could delay one to four, up to a bound in each step
+//! ([`held`]). At most `reservations.most` are kept of heads that compete for the same nodes or
+//! quota ([`pools`]), and at most [`FORECASTS_MAX`] plays of a step look for new ones; nothing is
+//! kept for work that is no head. Whoever has none because of a bound says so ([`Unreserved`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -403,17 +402,23 @@ impl Engine {
     }
 
     /// The first time before a start at which somebody fits into a timetable, and borrows no
-    /// further than it may, if it does at the last of them. Where it borrows further more go before
-    /// it, who might put it off beyond the start that it has: that is not given away.
+    /// further than it may, if it does at the last of them, or at the last before others of it
+    /// start, who take what is free until then. Where it borrows further more go before it, who
+    /// might put it off beyond the start that it has: that is not given away.
     fn sooner(&mut self, who: &Starter, slots: &[Slot], start: Time) -> Option<(Time, u32)> {
         let ends = self.believed_for(slots, Some(who.workload));
         let times = self.times(&ends, slots, who.queue);
-        let sooner = &times[..times.partition_point(|time| *time < start)];
-        let last = *sooner.last()?;
-        let then = self.fits_at(&ends, slots, who, last)?;
-        let first = self.earliest(&ends, slots, who, sooner);
-        let (at, terms) = first.unwrap_or((last, then));
-        Some((at, terms.borrowing))
+        let before = |bound: Time| &times[..times.partition_point(|time| *time < bound)];
+        let others = slots.first().map_or(start, |first| first.start.min(start));
+        let mut tries = vec![before(start), before(others)];
+        tries.dedup_by_key(|tried| tried.len());
+        tries.into_iter().find_map(|sooner| {
+            let last = *sooner.last()?;
+            let then = self.fits_at(&ends, slots, who, last)?;
+            let first = self.earliest(&ends, slots, who, sooner);
+            let (at, terms) = first.unwrap_or((last, then));
+            Some((at, terms.borrowing))
+        })
     }
 
     /// Finds every start anew that does not hold, in the order of heads. Who has to borrow further

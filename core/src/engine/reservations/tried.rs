@@ -3,8 +3,8 @@
 //!
 //! A head that is refused at its turn in what is tried looks for its start as in a round: what it
 //! finds takes the place of what is kept until that is put back, and nothing is noted. Cost: a play
-//! of the timetable for a start that moves to no other time, a dozen or more for others, up to the
-//! bound of plays of a step.
+//! or two of the timetable for a start that moves to no other time, a dozen or more for others, up
+//! to the bound of plays of a step.
 
 use std::collections::BTreeMap;
 
