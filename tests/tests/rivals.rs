@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use capstan_core::explain::view::Remedy;
 use capstan_core::model::input::{
-    ClusterQueueFacts, Input, PodFacts, QueueingStrategy, Quota, Wishes,
+    ClusterQueueFacts, Input, PodFacts, PreemptReclaim, PreemptWithin, QueueingStrategy, Quota,
+    Wishes,
 };
 use capstan_core::plan::State;
 use capstan_core::time::{Span, Time};
@@ -227,5 +228,85 @@ fn a_start_that_only_a_raise_makes_possible_is_left_alone_too() {
     assert_eq!(raise.change.to_string(), words, "{found:?}");
     for (own, first) in [(2, false), (3, false), (4, true)] {
         assert_eq!(starts(&waiting(own), "big"), first, "with {own}");
+    }
+}
+
+/// `kept` of c, which comes first, finds nobody to stop and keeps back for a round the GPU that it
+/// may borrow. `big` of a asks eight; these wait, too.
+fn kept_for_a_round<const W: usize>(own: i64, others: [Input; W]) -> Stage {
+    let mut c = queue("c", Quota { nominal: 4, borrowing: Some(1), lending: None });
+    c.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    c.preemption.reclaim = PreemptReclaim::LowerPriority;
+    let runs = [work("b", "b1", 3, 9), work("c", "c1", 4, 9)];
+    let waits = [work("c", "kept", 2, 9), work("a", "big", 8, 5)];
+    let mut stage = stage([queue("a", nominal(own)), queue("b", nominal(4)), c], runs, []);
+    stage.add(waits.into_iter().chain(others));
+    stage.settle(|_| {});
+    stage
+}
+
+#[test]
+fn who_comes_behind_takes_a_raise_that_another_keeps_back_for_a_round() {
+    let other = || [work("b", "other", 2, 0)];
+    let found = remedies(&mut kept_for_a_round(0, other()));
+    assert_eq!(words(&found)[0], "raise nominalQuota of a by 8 GPUs (flavor default)", "{found:?}");
+    assert_eq!(found[0].unless, None);
+    // With seven it would fit beside nobody but kept, which keeps one of them.
+    for (own, first) in [(6, false), (7, false), (8, true)] {
+        let raised = kept_for_a_round(own, other());
+        let started = (starts(&raised, "big"), starts(&raised, "other"));
+        assert_eq!(started, (first, !first), "with {own}");
+    }
+}
+
+#[test]
+fn a_raise_that_another_keeps_back_for_a_round_is_enough_for_the_next() {
+    let found = remedies(&mut kept_for_a_round(0, []));
+    assert_eq!(words(&found)[0], "raise nominalQuota of a by 7 GPUs (flavor default)", "{found:?}");
+    assert_eq!(found[0].unless, None);
+    for (own, first) in [(6, false), (7, true)] {
+        assert_eq!(starts(&kept_for_a_round(own, []), "big"), first, "with {own}");
+    }
+}
+
+/// Of the four GPUs that a and b lend three are in use, and `big` of a asks two. `above` of c
+/// starts when c1 has ended, on the node that d1 and c1 share, and `ahead` of b once that has.
+fn before_another(own: i64) -> Stage {
+    let lends_none = Quota { nominal: 3, borrowing: None, lending: Some(0) };
+    let queues = [
+        queue("a", nominal(own)),
+        queue("b", nominal(2)),
+        queue("c", lends_none),
+        queue("d", nominal(0)),
+    ];
+    let mut stage = Stage::new(Time(HOUR));
+    stage.add([namespace(), Input::Flavor(flavor(DEFAULT, &[]))]);
+    stage.add(queues.each_ref().map(|queue| Input::LocalQueue(local_queue(&queue.name))));
+    stage.add(queues.map(Input::ClusterQueue));
+    stage.add([Input::Node(node("one", &[(GPU, 2)]).into()), lasting("a", "a1", 2, 3)]);
+    stage.settle(|_| {});
+    stage.add([Input::Node(node("two", &[(GPU, 4)]).into())]);
+    stage.add([lasting("c", "c1", 1, 6), lasting("d", "d1", 1, 1)]);
+    stage.settle(|_| {});
+    let waits = [lasting("c", "above", 4, 6), lasting("b", "ahead", 3, 3)];
+    stage.add(waits.into_iter().chain([lasting("a", "big", 2, 6)]));
+    stage.settle(|_| {});
+    stage
+}
+
+#[test]
+fn a_start_that_a_raise_brings_forward_before_others_start_is_left_alone() {
+    // With one more ahead starts once d1 has ended, and is through before above starts.
+    let found = remedies(&mut before_another(2));
+    let expected = [
+        "raise nominalQuota of a by 2 GPUs (flavor default)",
+        "wait for team/a1 to end",
+        "raise lendingLimit of c by 1 GPU (flavor default), unless team/ahead goes first",
+    ];
+    assert_eq!(words(&found), expected);
+    for (own, first) in [(2, false), (3, false), (4, true)] {
+        let raised = before_another(own);
+        let started = (starts(&raised, "big"), starts(&raised, "ahead"));
+        assert_eq!(started, (first, false), "with {own}");
     }
 }

@@ -220,7 +220,7 @@ impl Engine {
         let moved = moved && self.kept_back.note_starts(self.reservations.starts());
         let mut woken = false;
         if moved {
-            // Heads of strict queues are not parked: they may pass now, and nothing else wakes them.
+            // Heads of strict queues are never parked: nothing else has them looked at again.
             woken = self.reservations.turns.forget_known();
             self.growth.append(&mut self.growth_parked);
             for queue in std::mem::take(&mut self.reservations.open) {

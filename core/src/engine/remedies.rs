@@ -258,7 +258,10 @@ impl Engine {
             Verdict::Blocked | Verdict::NoFit => return None,
         };
         held.into_iter().for_each(|held| self.state.hold(held));
-        let places = passes(self, &mut entry, &found, then).and_then(|kept| {
+        // Who stops others is looked at once those are gone.
+        let fits = !found.is_empty() || self.quota_still_fits(&entry);
+        let passed = if fits { passes(self, &mut entry, &found, then) } else { None };
+        let places = passed.and_then(|kept| {
             let assignment = self.assignment_for(&entry, now);
             let leave: Vec<WorkloadIdx> = found.iter().map(|victim| victim.workload).collect();
             match kept.is_empty() {

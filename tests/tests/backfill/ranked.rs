@@ -191,9 +191,9 @@ fn who_finds_no_start_behind_an_equal_has_one_where_it_borrows_further() {
     assert!(runs(&stage, "endless") && runs(&stage, "late"));
 }
 
-/// `both`, of higher priority, needs two nodes that are in use until minute 100 and 120. At 100 `one`
-/// would still run then. Once `early` has ended it has a node from 60 on, and is through before that;
-/// from 120 on there is none until 180.
+/// `both`, of higher priority, needs two nodes, of which one is in use until minute 120. `one`
+/// would still run then if it began at 100, when the other comes free. Once `early` has ended that
+/// is at 60, and it is through before; from 120 on there is no node until 180.
 #[test]
 fn a_start_moves_to_where_it_has_ended_before_others_start() {
     let mut stage = stage(&["a", "b"]);

@@ -4,26 +4,28 @@
 //! a change is tried with the heads of other queues: those that a round would settle before the
 //! workload start with what they find, or keep back what heads of strict queues do, in a
 //! transaction that is rolled back, and the workload is tried beside them. Who comes after it takes
-//! nothing from it. Whose start is reserved may start sooner because of the change: it has its turn
-//! as the others do. Where it does not start then its reserved start is left alone, and that is the
-//! one that it finds at its turn, as does who had none: who waits is held for it from then on. What
-//! ends by itself brings no start forward that was found with that end. Before all heads gangs that
-//! run take what they lack (`cycle/lacking.rs`).
+//! nothing from it, if it starts then. Whose start is reserved may start sooner because of the
+//! change: it has its turn as the others do. Where it does not start then its reserved start is
+//! left alone, and that is the one that it finds at its turn, as does who had none: who waits is
+//! held for it from then on. What ends by itself brings no start forward that was found with that
+//! end. Before all heads gangs that run take what they lack (`cycle/lacking.rs`).
 //!
 //! Played is the round in which the workload has its turn, with the first of every queue. Who goes
 //! before it in its own queue is told as such, and is not played; but it takes the turn of that
-//! queue beside the first of all others, which so have theirs before the workload. What they keep
-//! back they keep anew in each round, from whom that settles after them. Who comes up in another
-//! queue once its first has started is not played. Cost: one nomination for each of a few
-//! heads that may go first, and one of the workload for each of those that take something, or have
-//! another start reserved then. That is searched where it would start if not for those
-//! (`engine/reservations/tried.rs`).
+//! queue beside the first of all others, which so have theirs before the workload. What heads of
+//! strict queues keep back they keep anew in each round, from whom that settles after them. Others
+//! keep it for one round: where that leaves the workload too little it loses its turn, and has the
+//! next; whoever comes after it has its turn before that. Who comes up in another queue once its
+//! first has started is not played. Cost: one nomination for each of a few heads that may go first,
+//! and one of the workload for each of those that take something, or have another start reserved
+//! then. That is searched where it would start if not for those (`engine/reservations/tried.rs`).
 
 use std::ops::ControlFlow;
 
 use crate::cycle::{Entry, Verdict, place_in};
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
+use crate::model::held::Held;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::txn::{SetAside, Txn};
 use crate::model::workload::QueueRef;
@@ -100,13 +102,18 @@ impl Engine {
         let waits = self.kept_out(own.queue, index).is_some();
         entries.extend(own.queue.is_some().then_some(own));
         let mut keeps = true;
+        let mut briefly = Vec::new();
         let mut aside = Some(aside);
         let mut taken = None;
         self.in_turns(entries, |engine, entry| {
             let rival = entry.workload;
             if rival == index {
                 keeps = false;
-                return if leads { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+                if leads {
+                    briefly = engine.kept_for_this_round(now, index, how, &refused);
+                }
+                let has_it = leads && briefly.is_empty();
+                return if has_it { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             }
             if !keeps && entry.verdict == Verdict::Blocked {
                 refused.push((entry, false));
@@ -116,22 +123,18 @@ impl Engine {
                 return ControlFlow::Continue(());
             }
             let before = aside.take().expect("it is put back after every turn");
-            let (after, acted, waits) = engine.have_turn(now, before, entry);
+            let (after, acted, waits) = engine.have_turn_beside(now, before, entry, &briefly);
             aside = Some(after);
             refused.extend(waits);
             if !acted {
                 return ControlFlow::Continue(());
             }
-            match engine.start_beside_held(now, index, how) {
-                Some(start) => {
-                    found = start;
-                    ControlFlow::Continue(())
-                }
-                None => {
-                    taken = Some(rival);
-                    ControlFlow::Break(())
-                }
-            }
+            let Some(start) = engine.start_beside_held(now, index, how) else {
+                taken = Some(rival);
+                return ControlFlow::Break(());
+            };
+            found = start;
+            ControlFlow::Continue(())
         });
         let found = match taken {
             Some(rival) => Err(rival),
@@ -197,12 +200,51 @@ impl Engine {
         &mut self,
         now: Time,
         index: WorkloadIdx,
-        (then, freely): (Time, bool),
+        how: (Time, bool),
     ) -> Option<Start> {
         let held = self.state.let_go();
-        let start = self.start_beside(now, index, (then, Engine::would_pass), held.clone());
+        let start = self.start_beside_these(now, index, how, held.clone());
         self.state.hold_again(held);
+        start
+    }
+
+    /// The same beside what these keep back, and nobody else.
+    fn start_beside_these(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        (then, freely): (Time, bool),
+        held: Vec<Held>,
+    ) -> Option<Start> {
+        let start = self.start_beside(now, index, (then, Engine::would_pass), held);
         start.filter(|start| !freely || start.victims.is_empty())
+    }
+
+    /// What those that are refused before it keep back in this round, and not in the next, if it
+    /// does not start beside that.
+    fn kept_for_this_round(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        how: (Time, bool),
+        refused: &[Refused],
+    ) -> Vec<Held> {
+        let lasting = self.state.let_go();
+        for (entry, _) in refused {
+            if self.keeps_briefly(entry) {
+                self.hold_back(entry);
+            }
+        }
+        let briefly = self.state.let_go();
+        let all = lasting.iter().chain(&briefly).copied().collect();
+        let starts = briefly.is_empty() || self.start_beside_these(now, index, how, all).is_some();
+        self.state.hold_again(lasting);
+        if starts { Vec::new() } else { briefly }
+    }
+
+    /// Whether a head is refused and may keep something back, for one round: it is parked then.
+    fn keeps_briefly(&self, entry: &Entry) -> bool {
+        entry.verdict == Verdict::Blocked && !self.strict(entry.queue)
     }
 
     /// Whether an entry is the first of its queue, and has the turn of that.
@@ -210,8 +252,8 @@ impl Engine {
         own.queue.is_some_and(|queue| self.waiting.first(queue) == Some(own.workload))
     }
 
-    /// The first of other queues that a round may settle before an entry, and what could be done
-    /// for each.
+    /// The first of other queues that a round may settle before an entry, or before it has its turn
+    /// in the next, and what could be done for each.
     fn heads_beside(&mut self, own: &Entry) -> Vec<Entry> {
         let (state, waiting) = (&self.state, &self.waiting);
         let root = |queue: QueueIdx| state.quota.root(queue);
@@ -226,12 +268,20 @@ impl Engine {
             let head = waiting.first(queue)?;
             let later = by_order && order(head) > order(own.workload);
             let open = self.preemptor_before(Some(queue), head).is_none();
-            (open && !later).then_some((tree.is_none() || root(queue) != tree, head))
+            open.then_some(((later, tree.is_none() || root(queue) != tree), head))
         };
-        let mut heads: Vec<(bool, WorkloadIdx)> = others.filter_map(first).collect();
+        let mut heads: Vec<((bool, bool), WorkloadIdx)> = others.filter_map(first).collect();
         heads.sort_by(|one, other| (one.0, order(one.1)).cmp(&(other.0, order(other.1))));
         heads.truncate(RIVALS_MAX);
-        heads.into_iter().map(|(_, head)| self.nominate_afresh(head)).collect()
+        let mut entries: Vec<Entry> = Vec::with_capacity(heads.len());
+        for ((later, _), head) in heads {
+            // They count where it may lose its turn to what is kept back for a round.
+            if later && !entries.iter().any(|entry| self.keeps_briefly(entry)) {
+                break;
+            }
+            entries.push(self.nominate_afresh(head));
+        }
+        entries
     }
 
     /// Whether a head would start, and is not admitted until other work has started.
@@ -240,24 +290,44 @@ impl Engine {
         starts && self.kept_out(entry.queue, entry.workload).is_some()
     }
 
+    /// The same as [`Engine::have_turn`] beside what others keep back in this round, and not in the
+    /// next.
+    fn have_turn_beside(
+        &mut self,
+        now: Time,
+        aside: SetAside,
+        entry: Entry,
+        briefly: &[Held],
+    ) -> (SetAside, bool, Option<Refused>) {
+        if briefly.is_empty() {
+            return self.have_turn(now, aside, entry);
+        }
+        let lasting = self.state.held.clone();
+        briefly.iter().for_each(|held| self.state.hold(*held));
+        let done = self.have_turn(now, aside, entry);
+        self.state.hold_again(lasting);
+        done
+    }
+
     /// What a head does at its turn, in a transaction that is set aside; whether it takes anything,
-    /// or keeps it back, and the head itself if it is refused. Who is stopped for it counts as
-    /// gone. What heads of other queues than strict ones keep back they keep for one round only,
-    /// and whoever waits has its turn after it.
+    /// or keeps it back for more than a round, and the head itself if it is refused. Who is stopped
+    /// for it counts as gone.
     fn have_turn(
         &mut self,
         now: Time,
         aside: SetAside,
         mut entry: Entry,
     ) -> (SetAside, bool, Option<Refused>) {
-        let victims = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
-            Verdict::Fit => Vec::new(),
-            Verdict::Preempt(victims) => victims,
-            Verdict::Blocked if self.strict(entry.queue) => {
+        if matches!(entry.verdict, Verdict::Blocked | Verdict::NoFit) {
+            let keeps = entry.verdict == Verdict::Blocked && self.strict(entry.queue);
+            if keeps {
                 self.hold_back(&entry);
-                return (aside, true, Some((entry, false)));
             }
-            Verdict::Blocked | Verdict::NoFit => return (aside, false, Some((entry, false))),
+            return (aside, keeps, Some((entry, false)));
+        }
+        let victims = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
+            Verdict::Preempt(victims) => victims,
+            Verdict::Fit | Verdict::Blocked | Verdict::NoFit => Vec::new(),
         };
         let Some(kept) = self.would_pass(&mut entry, &victims, now) else {
             return (aside, false, Some((entry, true)));
