@@ -30,8 +30,10 @@
 //!
 //! What stands behind a head of its own queue goes before nobody that the head does not go before:
 //! where it may put off the start of another, that of its own head, which was found behind that
-//! other, would be put off with it. So those that somebody may not delay are always all reserved
-//! starts up to some place in the order, and none of them was found beside one that is left out.
+//! other, would be put off with it. Of starts as good as its head's, those that come after it where
+//! ties end were found behind it: for its sake nobody is held for them. So those that somebody may
+//! not delay are always all reserved starts up to some place in the order, and none of them was
+//! found beside one that is left out.
 //!
 //! How far a head borrows is part of its reserved start: one that would borrow further does not
 //! hold ([`timetable`]), as others go before it there; it is found anew in the place that it has
@@ -158,19 +160,29 @@ impl Engine {
 
     /// Where somebody stands who would start.
     pub(super) fn rank(&self, who: &Starter) -> Rank {
+        self.rank_with((who.queue, who.workload), who.borrowing, &who.asks)
+    }
+
+    /// The same of work of a queue that borrows so far for it, and of what it asks.
+    pub(super) fn rank_with(
+        &self,
+        (queue, workload): (Option<QueueIdx>, WorkloadIdx),
+        borrowing: u32,
+        asks: &[(FrIdx, i64)],
+    ) -> Rank {
         let quota = &self.state.quota;
-        let by_share = quota.shares_fairly() && who.borrowing > 0;
-        let node = who.queue.filter(|_| by_share).and_then(|queue| quota.queue(queue).node);
+        let by_share = quota.shares_fairly() && borrowing > 0;
+        let node = queue.filter(|_| by_share).and_then(|queue| quota.queue(queue).node);
         // What is claimed counts already.
-        let claims = self.state.claims.get(who.workload).is_some();
-        let asks = if claims { &[][..] } else { &who.asks[..] };
-        let around = node.map(|node| Around::of(quota, node, who.borrowing, asks));
+        let claims = self.state.claims.get(workload).is_some();
+        let asks = if claims { &[][..] } else { asks };
+        let around = node.map(|node| Around::of(quota, node, borrowing, asks));
         Rank {
-            unqueued: who.queue.is_none(),
-            borrows: if by_share { 1 } else { who.borrowing },
-            overdue: self.overdue(who.workload).filter(|_| by_share).unwrap_or(Time(i64::MAX)),
+            unqueued: queue.is_none(),
+            borrows: if by_share { 1 } else { borrowing },
+            overdue: self.overdue(workload).filter(|_| by_share).unwrap_or(Time(i64::MAX)),
             around: around.unwrap_or_default(),
-            priority: Reverse(self.state.workloads[who.workload].priority),
+            priority: Reverse(self.state.workloads[workload].priority),
         }
     }
 
@@ -233,27 +245,24 @@ impl Engine {
     }
 
     /// Where heads with reserved starts stand.
-    fn standings(&self, slots: &[Slot]) -> Vec<Standing<'_>> {
+    pub(super) fn standings(&self, slots: &[Slot]) -> Vec<Standing<'_>> {
         slots.iter().map(|slot| self.standing_of(&self.starter_at(slot))).collect()
     }
 
-    /// All reserved starts but somebody's own up to a place in the order, or up to that of the head
-    /// of its own queue, if it does not go first there. If it does that head is passed, unless one
-    /// was found behind it that is among them.
+    /// All reserved starts but somebody's own up to a place in the order, ties included, or up to
+    /// that of the head of its own queue, ties ended, if it does not go first there. If it does,
+    /// that head is passed unless one was found behind it that is among them.
     fn up_to(&self, who: &Starter, limit: Rank, first: bool, slots: &[Slot]) -> Vec<Slot> {
         let own = self.own_head(who, slots);
         let all: Vec<(&Slot, Standing<'_>)> = slots.iter().zip(self.standings(slots)).collect();
         let of_own = all.iter().find(|(slot, _)| Some(slot.workload) == own);
-        let of_own = of_own.map(|(_, standing)| standing.clone());
-        let limit = match &of_own {
-            Some((rank, _)) if !first => limit.max(rank.clone()),
-            _ => limit,
-        };
+        let of_own = of_own.map(|(_, standing)| standing);
         let stays = |(slot, standing): &&(&Slot, Standing<'_>)| {
             let other = slot.workload != who.workload && Some(slot.workload) != own;
-            other && standing.0 <= limit
+            let before_own = || !first && of_own.is_some_and(|own| standing < own);
+            other && (standing.0 <= limit || before_own())
         };
-        let behind = |own: Standing<'_>| all.iter().filter(stays).any(|(_, other)| own < *other);
+        let behind = |own: &Standing<'_>| all.iter().filter(stays).any(|(_, other)| own < other);
         let own = own.filter(|_| !first || of_own.is_some_and(behind));
         let kept = all.iter().filter(|it| stays(it) || Some(it.0.workload) == own);
         kept.map(|(slot, _)| **slot).collect()
