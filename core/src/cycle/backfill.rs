@@ -253,6 +253,7 @@ impl Engine {
             };
             let how = (wake, turn);
             self.waiting.park_longer(entry.workload, late.most, how, late.reason.clone());
+            self.note_stood(&entry);
             round.more = true;
         } else if !late.found {
             self.reservations.turns.pass_over(entry.workload);

@@ -58,6 +58,9 @@ impl Engine {
             entry.choice.next.clear();
             return self.wait(entry, round);
         }
+        if matches!(verdict, Verdict::Fit | Verdict::Preempt(_)) && self.gives_way(&entry) {
+            return self.let_pass(&entry, round);
+        }
         match verdict {
             Verdict::Fit => self.settle_fit(now, entry, round),
             Verdict::Preempt(victims) => match self.passage(&mut entry, &victims) {
@@ -69,6 +72,15 @@ impl Engine {
                 self.wait(entry, round);
             }
         }
+    }
+
+    /// Its start is reserved, and others have their turn first: it is looked at in the next round
+    /// as if it had not been in this one, and says what it did.
+    fn let_pass(&mut self, entry: &Entry, round: &mut Round) {
+        let told = self.state.workloads[entry.workload].reason.clone();
+        let reason = told.unwrap_or_else(|| self.quota_reason(entry));
+        round.more = true;
+        self.waits_on(entry.workload, reason);
     }
 
     fn settle_fit(&mut self, now: Time, mut entry: Entry, round: &mut Round) {

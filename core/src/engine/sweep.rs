@@ -49,6 +49,7 @@
 //! - when pods of resumed owners took their places, after a minute;
 //! - an image is counted while a node has it;
 //! - of runs that ended a bounded number is kept, for a bounded number of kinds and queues;
+//! - which groups came forward, before a reserved start, when others do;
 //! - sets of one assignment that no member has, see [`SETS_MAX`](crate::model::workload::SETS_MAX).
 //!
 //! Kept on purpose:

@@ -17,6 +17,7 @@ use std::hash::BuildHasherDefault;
 use capstan_topology::Interner;
 use priority_queue::PriorityQueue;
 
+use crate::engine::reservations::Stood;
 use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{Text, TopologyWish};
@@ -25,7 +26,7 @@ use crate::model::workload::Workload;
 use crate::quota::history::QueueName;
 use crate::time::{Span, Time};
 use crate::victims::turns::Rest;
-use in_turn::{InTurn, Stir, Turn};
+use in_turn::{InTurn, Invited, Stir, Turn};
 
 mod by_flavor;
 mod equals;
@@ -96,7 +97,7 @@ struct Group {
     first: Option<WorkloadIdx>,
     parked: Option<Parked>,
     /// It was parked, and it is its turn.
-    invited: bool,
+    invited: Invited,
     /// The LocalQueue that it is ranked by.
     local: Option<QueueName>,
 }
@@ -114,6 +115,8 @@ struct Parked {
     turn: Turn,
     /// It waits for nodes of these flavors, and had quota of them (`out_of_quota`).
     nodes_of: Option<Vec<FlavorIdx>>,
+    /// Where the one that was looked at stood when it was held.
+    stood: Option<Box<Stood>>,
 }
 
 /// Waiting work of one queue.
@@ -286,8 +289,9 @@ impl Waiting {
         if turn == Turn::InLine {
             self.in_turn.stand(queue, group);
         }
-        line.groups[group].parked = Some(Parked { wake, why, at, others, turn, nodes_of: None });
-        line.groups[group].invited = false;
+        let (nodes_of, stood) = (None, None);
+        line.groups[group].parked = Some(Parked { wake, why, at, others, turn, nodes_of, stood });
+        line.groups[group].invited = Invited::No;
         line.refresh(group);
         line.note_active(queue, &mut self.active);
     }
@@ -327,12 +331,6 @@ impl Waiting {
             }
             line.note_active(*queue, &mut self.active);
         }
-    }
-
-    /// Files groups that wait for what heads keep back among those to look at; whether there are
-    /// any.
-    pub fn wake_held(&mut self, stir: Stir) -> bool {
-        self.unpark(|_| true, |wake| wake.held, stir)
     }
 
     /// Files all groups of a queue among those to look at.
@@ -571,7 +569,7 @@ impl Line {
     fn refresh(&mut self, group: usize) {
         let entry = &mut self.groups[group];
         if entry.members.is_empty() {
-            (entry.parked, entry.invited) = (None, false);
+            (entry.parked, entry.invited) = (None, Invited::No);
         }
         let first = entry.head().map(|(_, workload)| workload);
         // Who is first still stands where it did: to stand elsewhere it is taken out and added.

@@ -22,6 +22,7 @@ use capstan_tests::play::Stage;
 mod beside_strict;
 mod budgets;
 mod flavors;
+mod forward;
 mod held;
 mod kept_out;
 mod lacking;

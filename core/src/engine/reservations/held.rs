@@ -7,15 +7,17 @@
 //! Wanted: a step plays at most [`PLAYS_MAX`] timetables for this. Who is not looked at stays held
 //! with the reason that it has, or the first reserved start that it would run into, and has its
 //! turn in a later step, which follows at once: nobody is left behind. Who is held is looked at
-//! again only if a reserved start was put off or given up, nodes or queues are others, or more is
-//! free beside what reserved starts need than there was when it was looked at, where one of those
-//! who are held could fit: what somebody leaves for whom a start is reserved is nothing to others.
+//! again only if a reserved start was put off or given up, nodes or queues are others, it came to
+//! stand before a reserved start (`forward`), or more is free beside what reserved starts need than
+//! there was when it was looked at, where one of those who are held could fit: what somebody leaves
+//! for whom a start is reserved is nothing to others.
 //!
 //! Phases: what wakes others stirs those who are held -> if amounts came free, what is free beside
-//! reserved starts is compared with the least of it that anybody was held at ([`Free`]) -> more
-//! somewhere: all line up (`waiting/in_turn`) -> each step looks at the first [`TURNS_MAX`], until
-//! the line has ended or what came free was taken. Heads of strict queues and gangs that grow are
-//! never parked for this; those passed over come first in the next step.
+//! reserved starts is compared with the least of it that anybody was held at ([`Free`]) -> who came
+//! forward has its turn at once -> more somewhere: all others line up (`waiting/in_turn`) -> each
+//! step looks at the first [`TURNS_MAX`], until the line has ended or what came free was taken.
+//! Heads of strict queues and gangs that grow are never parked for this; those passed over come
+//! first in the next step.
 //!
 //! Restart: all are looked at. Cost: a play and a look at all nodes in a step in which somebody is
 //! held, or stirred while others are; nothing where nobody is held.
@@ -209,6 +211,7 @@ impl Engine {
             Some(Stir::Surely) => true,
             Some(Stir::Perhaps) => self.more_is_free(),
         };
+        let came = stir.map_or(0, |_| self.invite_who_came_forward());
         if stirs {
             self.waiting.line_up();
             let surely = stir == Some(Stir::Surely);
@@ -217,9 +220,10 @@ impl Engine {
             turns.pass = Some(Pass { surely, least: None });
         }
         let turns = &mut self.reservations.turns;
+        turns.invited += came;
         let invited = self.waiting.invite(TURNS_MAX.saturating_sub(turns.invited));
         turns.invited += invited;
-        invited > 0
+        came + invited > 0
     }
 
     /// Whether more is free beside reserved starts than when those who are held were looked at, or

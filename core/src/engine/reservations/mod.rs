@@ -19,9 +19,10 @@
 //! Phases: a head is refused -> its earliest start is searched on the engine itself
 //! ([`timetable`]) -> who is settled later is played against all reserved starts
 //! (`cycle/backfill.rs`) -> when the head is looked at again its start is verified, and moved if
-//! it could be sooner and borrow no further, or cannot be kept -> an end that did not come is
-//! believed for a while and then no longer ([`run_times`]): the start is found anew without it, at
-//! most [`BROKEN_MAX`] times, so that nothing is held for ever for a start that does not come.
+//! it could be sooner and borrow no further, or cannot be kept -> who came to stand before it while
+//! it was held has its turn first ([`forward`]) -> an end that did not come is believed for a while
+//! and then no longer ([`run_times`]): the start is found anew without it, at most [`BROKEN_MAX`]
+//! times, so that nothing is held for ever for a start that does not come.
 //!
 //! Restart: reservations are made anew from facts; how often one was broken, and what was
 //! [`learned`], is forgotten. Cost: nothing while nobody says how long it runs. Else a search of a
@@ -44,6 +45,7 @@ use crate::time::Time;
 use timetable::Slot;
 
 mod forecast;
+mod forward;
 mod held;
 mod kept_out;
 mod learned;
@@ -54,6 +56,7 @@ mod search;
 pub(crate) mod timetable;
 mod tried;
 
+pub(crate) use forward::Stood;
 pub(crate) use learned::Learned;
 pub(crate) use ranks::{Asks, Starter};
 pub(crate) use run_times::Ends;
@@ -103,6 +106,8 @@ pub(crate) struct Reservations {
     pub open: Vec<Option<QueueIdx>>,
     /// Who is held for them, and looked at in turn.
     pub turns: held::Turns,
+    /// When one of them let others have their turn first.
+    gave_way: forward::GaveWay,
     /// What heads compete for.
     pools: pools::Pools,
     /// Nodes, queues or the limit changed since it was looked whether they are too many.

@@ -4,11 +4,13 @@
 //! wakes others only stirs them. If there may be more for them than there was they stand in line,
 //! those that go first in their queues first, and a few of them are looked at in each step; who was
 //! looked at goes to the back when they line up again. So nobody waits for ever, however often they
-//! are stirred. Who is parked keeps its reason until it is its turn.
+//! are stirred. Who comes forward, before the start that it is held for, stands in no line. Who is
+//! parked keeps its reason until it is its turn.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
+use crate::engine::reservations::Stood;
 use crate::engine::waiting::{HeadKey, Waiting};
 use crate::explain::reason::Reason;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
@@ -35,11 +37,25 @@ pub enum Stir {
     Surely,
 }
 
+/// Whether a group that was parked is looked at because it is its turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Invited {
+    /// It is not, or for another reason.
+    #[default]
+    No,
+    /// It stood in line.
+    InTurn,
+    /// It came forward.
+    Forward,
+}
+
 /// The line.
 #[derive(Debug, Default)]
 pub(super) struct InTurn {
     /// Queue and group of each; some have left it since.
     line: VecDeque<(Option<QueueIdx>, usize)>,
+    /// Those that came forward; some were looked at since.
+    forward: BTreeSet<(Option<QueueIdx>, usize)>,
     stirred: Option<Stir>,
 }
 
@@ -138,12 +154,63 @@ impl Waiting {
             if entry.parked.as_ref().is_none_or(|parked| parked.turn != Turn::InLine) {
                 continue;
             }
-            (entry.parked, entry.invited) = (None, true);
+            (entry.parked, entry.invited) = (None, Invited::InTurn);
             line.refresh(group);
             line.note_active(queue, &mut self.active);
             invited += 1;
         }
         invited
+    }
+
+    /// Files groups that wait for what heads keep back among those to look at; whether there are
+    /// any.
+    pub fn wake_held(&mut self, stir: Stir) -> bool {
+        self.unpark(|_| true, |wake| wake.held, stir)
+    }
+
+    /// Notes where a workload that is held stands, for its group.
+    pub fn note_stood(&mut self, index: WorkloadIdx, stood: Stood) {
+        let Some((queue, group, _)) = self.filed.get(index) else { return };
+        let line = self.lines.get_mut(queue).expect("filed under a line");
+        if let Some(parked) = &mut line.groups[*group].parked {
+            parked.stood = Some(Box::new(stood));
+        }
+    }
+
+    /// The first of each group that is held, and where it stood when it was.
+    pub fn stood(&self) -> impl Iterator<Item = (WorkloadIdx, &Stood)> {
+        self.lines.values().flat_map(|line| &line.groups).filter_map(|group| {
+            let stood = group.parked.as_ref()?.stood.as_deref()?;
+            let (first, _) = group.members.values().next()?;
+            Some((*first, stood))
+        })
+    }
+
+    /// Files the groups of some workloads among those to look at, before all that stand in line.
+    pub fn bring_forward(&mut self, those: &[WorkloadIdx]) {
+        let lines = &self.lines;
+        self.in_turn.forward.retain(|(queue, group)| {
+            let group = lines.get(queue).and_then(|line| line.groups.get(*group));
+            group.is_some_and(|group| group.invited == Invited::Forward)
+        });
+        for index in those {
+            let Some(&(queue, group, _)) = self.filed.get(*index) else { continue };
+            let line = self.lines.get_mut(&queue).expect("filed under a line");
+            let entry = &mut line.groups[group];
+            (entry.parked, entry.invited) = (None, Invited::Forward);
+            line.refresh(group);
+            line.note_active(queue, &mut self.active);
+            self.in_turn.forward.insert((queue, group));
+        }
+    }
+
+    /// The first of each group that came forward and was not looked at since, with its queue.
+    pub fn came_forward(&self) -> impl Iterator<Item = (Option<QueueIdx>, WorkloadIdx)> {
+        self.in_turn.forward.iter().filter_map(move |(queue, group)| {
+            let group = self.lines.get(queue)?.groups.get(*group)?;
+            let first = group.first.filter(|_| group.invited == Invited::Forward)?;
+            Some((*queue, first))
+        })
     }
 
     /// Nobody stands in line any more: there is nothing for them. They wait as before.
@@ -161,7 +228,8 @@ impl Waiting {
     /// Whether a workload is looked at because it is its turn.
     pub fn is_invited(&self, index: WorkloadIdx) -> bool {
         let Some((queue, group, _)) = self.filed.get(index) else { return false };
-        self.lines.get(queue).is_some_and(|line| line.groups[*group].invited)
+        let group = self.lines.get(queue).map(|line| &line.groups[*group]);
+        group.is_some_and(|group| group.invited != Invited::No)
     }
 
     /// A head starts at another time: who waits in turn for its sake says so. The first of each
@@ -191,7 +259,10 @@ impl Waiting {
             for (at, group) in line.groups.iter().enumerate() {
                 let stands = group.parked.as_ref().is_some_and(|it| it.turn == Turn::InLine);
                 assert!(!stands || self.in_turn.line.contains(&(*queue, at)), "it is in line");
-                assert!(group.parked.is_none() || !group.invited, "invited, and looked at");
+                let invited = group.invited != Invited::No;
+                assert!(group.parked.is_none() || !invited, "invited, and looked at");
+                let forward = group.invited == Invited::Forward;
+                assert!(!forward || self.in_turn.forward.contains(&(*queue, at)), "it is known");
             }
         }
     }
