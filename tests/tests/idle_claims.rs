@@ -1,18 +1,21 @@
 //! Claims that were found with devices which nobody uses: they go back where their pods fit
-//! elsewhere only, and stay as they are where that wins nothing. Those that an earlier try left are
-//! deleted, however long that takes.
+//! elsewhere only, or where others fit with what pods keep that fit nowhere, and stay as they are
+//! where that wins nothing. Those that an earlier try left are deleted, however long that takes.
 
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
     AllocatedDevice, Allocation, ExtendedClaim, Input, NodeSelector, NodeSelectorTerm, Operator,
-    PodClaim, PodPhase, PodShape, Requirement, ResourceClaimFacts,
+    PodClaim, PodFacts, PodPhase, PodShape, QueueingStrategy, Requirement, ResourceClaimFacts,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, Seen, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::devices::{self, key, slice};
-use capstan_tests::facts::{amounts, namespace, node, text};
+use capstan_tests::facts::{
+    self, DEFAULT, amounts, cluster_queue, flavor, group, in_queue, local_queue, namespace, node,
+    nominal, text,
+};
 use capstan_tests::hand::{answer, binds, view};
 
 fn cpu(name: &str, milli: i64) -> Input {
@@ -324,4 +327,262 @@ fn nobody_is_stopped_for_room_that_an_idle_claim_stands_in_the_way_of() {
 
 fn evicts(effect: &&Effect) -> bool {
     matches!(effect.action, Action::Evict { .. } | Action::SuspendOwner { .. })
+}
+
+/// A pod by itself that names a claim.
+fn alone(name: &str, priority: i32, requests: &[(&str, i64)], claim: &str) -> PodFacts {
+    let claims = vec![PodClaim::Named(key(claim))];
+    let shape = PodShape { requests: amounts(requests), claims, ..PodShape::default() };
+    let claims = Some(Arc::new(vec![text(claim)]));
+    PodFacts { priority, claims, ..facts::pod(name, &Arc::new(shape), &in_queue(None)) }
+}
+
+/// A pod that takes so much of a node, and that nobody stops.
+fn taken(at: &str, milli: i64) -> Input {
+    let shape = PodShape { requests: amounts(&[("cpu", milli)]), ..PodShape::default() };
+    let pod = facts::pod(&format!("on-{at}"), &Arc::new(shape), &in_queue(None));
+    Input::Pod(PodFacts { node: Some(text(at)), phase: PodPhase::Running, priority: 100, ..pod })
+}
+
+/// Node `a` is large and has no devices; of the small node `b`, which has these, half is taken.
+fn half_of_b(devices: &[&str]) -> Vec<Input> {
+    let nodes = vec![namespace(), cpu("a", 8_000), cpu("b", 4_000)];
+    [nodes, vec![slice("b", devices), taken("b", 2_000)]].concat()
+}
+
+/// One that fits nowhere as long as that is so, and has a device of `b`.
+fn large(name: &str, priority: i32, claim: &str) -> Input {
+    Input::Pod(alone(name, priority, &[("cpu", 4_000)], claim))
+}
+
+/// One that fits there, and has no devices yet.
+fn small(name: &str, priority: i32, claim: &str) -> Input {
+    Input::Pod(alone(name, priority, &[("cpu", 1_000)], claim))
+}
+
+fn open(name: &str) -> Input {
+    Input::ResourceClaim(claim(name))
+}
+
+/// Who gives which claim back.
+fn givers(output: &StepOutput) -> Vec<(&str, &str)> {
+    let all = back(output).into_iter();
+    let of = all.flat_map(|(_, pod, claims)| claims.iter().map(move |it| (pod, &*it.key.1)));
+    of.collect()
+}
+
+/// Who gets devices.
+fn takers(output: &StepOutput) -> Vec<&str> {
+    allocations(output).into_iter().map(|(_, pod, _)| pod).collect()
+}
+
+fn done(output: &StepOutput) -> Vec<Input> {
+    back(output).into_iter().map(|(effect, ..)| answer(effect, EffectResult::Done)).collect()
+}
+
+#[test]
+fn what_one_who_fits_nowhere_keeps_is_for_who_fits_once_and_for_all() {
+    // Who goes first of the two, and whether the claim is reserved, changes nothing.
+    let x = &["x"][..];
+    for (reserved, priority) in [(x, 0), (x, 5), (x, -5), (&[][..], 5)] {
+        let mut engine = Engine::new();
+        let claims = vec![has("d", ("b", "x"), reserved), open("c")];
+        let pods = vec![large("x", 0, "d"), small("p", priority, "c")];
+        let first = engine.step(Time(1_000), [half_of_b(&["x"]), claims, pods].concat());
+        assert_eq!((givers(&first), any(&first)), (vec![("x", "d")], 1), "{priority}");
+        engine.recount();
+        // Nothing is asked twice, whatever wakes it before the claim shows what became of it.
+        let second = engine.step(Time(2_000), vec![cpu("c", 100)]);
+        let third = engine.step(Time(3_000), [done(&first), vec![cpu("d", 100)]].concat());
+        assert_eq!((any(&second), any(&third)), (0, 0));
+        let last = engine.step(Time(4_000), vec![open("d")]);
+        assert_eq!((takers(&last), any(&last)), (vec!["p"], 1));
+        engine.recount();
+        if priority < 0 {
+            continue;
+        }
+        // Who gave it up gets it once it fits, and no sooner.
+        let shown = vec![answer(allocations(&last)[0].0, EffectResult::Done)];
+        let bound = engine.step(Time(5_000), shown);
+        assert_eq!((binds(&bound).len(), any(&bound)), (1, 0));
+        let later = engine.step(Time(6_000), vec![Input::PodGone(text("on-b"))]);
+        assert_eq!(any(&later), 0, "there is not room for both");
+        let over = engine.step(Time(7_000), vec![Input::PodGone(text("p"))]);
+        assert_eq!(takers(&over), ["x"]);
+        engine.recount();
+    }
+}
+
+#[test]
+fn who_would_start_where_its_claim_is_keeps_it() {
+    for priority in [-5, 5] {
+        let mut engine = Engine::new();
+        let nodes = vec![namespace(), cpu("a", 8_000), cpu("b", 4_000), slice("b", &["x"])];
+        let claims = vec![has("d", ("b", "x"), &["x"]), open("c")];
+        let pods = vec![large("x", 0, "d"), small("p", priority, "c")];
+        let first = engine.step(Time(1_000), [nodes, claims, pods].concat());
+        assert_eq!((takers(&first), any(&first)), (vec!["x"], 1), "{priority}");
+        engine.recount();
+    }
+}
+
+#[test]
+fn what_others_keep_stays_where_that_starts_nobody() {
+    // Two are asked for, or another scheduler's pod has reserved the one, or some pod that is not
+    // looked at: it lacks the other of its gang.
+    let two = || ResourceClaimFacts { spec: devices::spec(2), ..claim("c") };
+    let foreign = || Input::Pod(PodFacts { ours: false, ..alone("y", 0, &[("cpu", 1)], "d") });
+    let cases = [
+        (vec![Input::ResourceClaim(two()), large("x", 0, "d")], &["x"][..]),
+        (vec![open("c"), large("x", 0, "d"), foreign()], &["x", "y"][..]),
+        (vec![open("c"), user("x", 2, "d")], &["x"][..]),
+    ];
+    for (case, reserved) in cases {
+        let mut engine = Engine::new();
+        let facts = vec![has("d", ("b", "x"), reserved), small("p", 5, "c")];
+        let first = engine.step(Time(1_000), [half_of_b(&["x"]), facts, case].concat());
+        assert_eq!(any(&first), 0);
+        engine.recount();
+    }
+}
+
+#[test]
+fn who_is_last_in_order_gives_up_its_own_and_nobody_beside() {
+    let mut engine = Engine::new();
+    let claims = ["d", "e", "f"].map(|name| has(name, ("b", name), &[]));
+    let pods = [("x", 3, "d"), ("y", 1, "e"), ("z", 2, "f")];
+    let pods = pods.map(|(name, priority, claim)| large(name, priority, claim));
+    let facts = [half_of_b(&["d", "e", "f"]), claims.into(), pods.into()].concat();
+    assert_eq!(any(&engine.step(Time(1_000), facts)), 0, "nobody asks for them");
+    let first = engine.step(Time(2_000), vec![open("c"), small("p", 5, "c")]);
+    assert_eq!((givers(&first), any(&first)), (vec![("y", "e")], 1));
+    engine.recount();
+}
+
+#[test]
+fn two_of_which_each_has_what_the_other_needs_both_start() {
+    let mut engine = Engine::new();
+    let nodes = [("a", [("cpu", 1_000), ("disk", 1)]), ("b", [("cpu", 4_000), ("disk", 0)])];
+    let nodes = nodes.map(|(name, has)| Input::Node(node(name, &has).into()));
+    let mut facts = vec![namespace(), slice("a", &["x"]), slice("b", &["x"])];
+    facts.extend(nodes);
+    facts.extend([has("c", ("a", "x"), &["p"]), has("d", ("b", "x"), &["q"])]);
+    let on_b = alone("p", 0, &[("cpu", 4_000)], "c");
+    let on_a = alone("q", 0, &[("cpu", 1_000), ("disk", 1)], "d");
+    facts.extend([on_b, on_a].map(Input::Pod));
+    let first = engine.step(Time(1_000), facts);
+    let mut give = givers(&first);
+    give.sort_unstable();
+    assert_eq!(give, [("p", "c"), ("q", "d")]);
+    engine.recount();
+    let shown = [done(&first), vec![open("c"), open("d")]].concat();
+    let second = engine.step(Time(2_000), shown);
+    let mut both = takers(&second);
+    both.sort_unstable();
+    assert_eq!((both, any(&second)), (vec!["p", "q"], 2));
+    engine.recount();
+}
+
+#[test]
+fn nobody_is_stopped_for_devices_that_somebody_keeps_in_vain() {
+    let mut engine = Engine::new();
+    let low = PodFacts {
+        node: Some(text("b")),
+        phase: PodPhase::Running,
+        ..alone("low", -10, &[("cpu", 500)], "l")
+    };
+    let claims = vec![has("d", ("b", "x"), &["x"]), has("l", ("b", "y"), &["low"]), open("c")];
+    let pods = vec![Input::Pod(low), large("x", 0, "d"), small("p", 5, "c")];
+    let first = engine.step(Time(1_000), [half_of_b(&["x", "y"]), claims, pods].concat());
+    let stopped = |output: &StepOutput| output.effects.iter().filter(evicts).count();
+    assert_eq!((givers(&first), stopped(&first)), (vec![("x", "d")], 0));
+    // Nor while it is on its way back, and nobody gives up more for it.
+    let second = engine.step(Time(2_000), vec![cpu("c", 100)]);
+    assert_eq!((any(&second), stopped(&second)), (0, 0));
+    let last = engine.step(Time(3_000), [done(&first), vec![open("d")]].concat());
+    assert_eq!((takers(&last), stopped(&last)), (vec!["p"], 0));
+    engine.recount();
+}
+
+#[test]
+fn who_was_looked_at_before_gets_what_somebody_keeps_in_vain_later() {
+    let mut engine = Engine::new();
+    let claims = vec![has("d", ("b", "x"), &["x"]), open("c")];
+    let pods = vec![user("x", 2, "d"), small("p", 0, "c")];
+    let first = engine.step(Time(1_000), [half_of_b(&["x"]), claims, pods].concat());
+    assert_eq!(any(&first), 0, "a gang that is not whole is not looked at");
+    // It is whole now, and finds no place: that is no news for the other, which is woken for it.
+    let shape = PodShape { requests: amounts(&[("cpu", 64_000)]), ..PodShape::default() };
+    let gang = devices::member("x", 2, PodClaim::Named(key("d")), "d").gang;
+    let huge = facts::pod("huge", &Arc::new(shape), &in_queue(None));
+    let second = engine.step(Time(2_000), vec![Input::Pod(PodFacts { gang, ..huge })]);
+    assert_eq!((givers(&second), any(&second)), (vec![("x", "d")], 1));
+    engine.recount();
+}
+
+#[test]
+fn the_first_of_a_strict_queue_takes_from_those_behind_it() {
+    let quota = group(&[(DEFAULT, &[("cpu", nominal(100_000))])]);
+    let mut queue = cluster_queue("main", None, quota);
+    queue.strategy = QueueingStrategy::StrictFifo;
+    let queues = vec![
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::ClusterQueue(queue),
+        Input::LocalQueue(local_queue("main")),
+    ];
+    let queued = |name: &str, priority: i32, claim: &str| {
+        let pod = alone(name, priority, &[("cpu", 1_000)], claim);
+        Input::Pod(PodFacts { wishes: in_queue(Some("main")), ..pod })
+    };
+    let mut engine = Engine::new();
+    let claims = vec![has("d", ("b", "x"), &["x"]), open("c")];
+    // The second would fit, and has no turn before the first.
+    let pods = vec![queued("x", 1, "d"), queued("p", 5, "c")];
+    let first = engine.step(Time(1_000), [half_of_b(&["x"]), queues, claims, pods].concat());
+    assert_eq!((givers(&first), any(&first)), (vec![("x", "d")], 1));
+    engine.recount();
+    let second = engine.step(Time(2_000), [done(&first), vec![open("d")]].concat());
+    assert_eq!((takers(&second), any(&second)), (vec!["p"], 1));
+    engine.recount();
+}
+
+#[test]
+fn work_that_only_lacks_quota_keeps_what_it_has_where_it_fits() {
+    for room in [4_000, 500] {
+        let quota = group(&[(DEFAULT, &[("cpu", nominal(10))])]);
+        let queues = vec![
+            Input::Flavor(flavor(DEFAULT, &[])),
+            Input::ClusterQueue(cluster_queue("main", None, quota)),
+            Input::LocalQueue(local_queue("main")),
+        ];
+        let nodes = vec![namespace(), cpu("a", 8_000), cpu("b", room), slice("b", &["x"])];
+        let claims = vec![has("d", ("b", "x"), &["x"]), open("c")];
+        let waits = alone("x", 0, &[("cpu", 1_000)], "d");
+        let waits = Input::Pod(PodFacts { wishes: in_queue(Some("main")), ..waits });
+        let other = Input::Pod(alone("p", 0, &[("cpu", 100)], "c"));
+        let mut engine = Engine::new();
+        let facts = [nodes, queues, claims, vec![waits, other]].concat();
+        let first = engine.step(Time(1_000), facts);
+        let expected = if room > 1_000 { Vec::new() } else { vec![("x", "d")] };
+        assert_eq!(givers(&first), expected, "{room}");
+        engine.recount();
+    }
+}
+
+#[test]
+fn who_asked_for_what_is_not_given_back_waits_a_while() {
+    let mut engine = Engine::new();
+    let claims = vec![has("d", ("b", "x"), &["x"]), open("c")];
+    let pods = vec![large("x", 0, "d"), small("p", 0, "c")];
+    let first = engine.step(Time(1_000), [half_of_b(&["x"]), claims, pods].concat());
+    let refused = EffectResult::Refused(text("no right to"));
+    let second = engine.step(Time(2_000), vec![answer(back(&first)[0].0, refused)]);
+    assert_eq!(any(&second), 0);
+    let reason = |name| view(&engine, name).reason.map(|why| why.to_string()).unwrap_or_default();
+    let says = "devices of d are kept by who fits nowhere, nor given back: no right to";
+    assert!(reason("p").contains(says), "{}", reason("p"));
+    assert!(reason("x").contains("cpu"), "{}", reason("x"));
+    let again = engine.step(second.next_wake.expect("a pause"), Vec::new());
+    assert_eq!(givers(&again), [("x", "d")]);
+    engine.recount();
 }

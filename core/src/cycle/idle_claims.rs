@@ -6,11 +6,12 @@
 //! of them it waits for ever, though other nodes have such devices.
 //!
 //! Wanted: where nobody but pods of ours that wait has reserved such a claim, its devices go back
-//! and it gets others, as with kube-scheduler where that is its pod alone. But only if that helps:
-//! kube-scheduler gives back what was among the reasons of a refusal, and may find that nothing is
-//! won. Nobody is stopped for a place that idle claims stand in the way of, nor are more where with
-//! other devices fewer would do. The same holds of what a preemptor itself has reserved of a claim
-//! that others use, who could leave it: that goes back before anybody is stopped.
+//! and it gets others, as with kube-scheduler where that is its pod alone. But only if that helps,
+//! its pod or others (`idle_of_others`): kube-scheduler gives back what was among the reasons of a
+//! refusal, and may find that nothing is won. Nobody is stopped for a place that idle claims stand
+//! in the way of, nor are more where with other devices fewer would do. The same holds of what a
+//! preemptor itself has reserved of a claim that others use, who could leave it: that goes back
+//! before anybody is stopped.
 //!
 //! Phases: work was looked at in vain (or with victims) -> all idle claims of its members are taken
 //! to have no devices, in a transaction that is set aside, and it is looked at again -> those
@@ -51,15 +52,20 @@ impl Engine {
                 return true;
             }
         }
-        let idle = self.idle_claims(workload);
-        if idle.is_empty() || self.kept_out(queue, workload).is_some() {
+        if !self.asks_for_devices(workload) || self.kept_out(queue, workload).is_some() {
             return false;
         }
-        self.give_back_idle(now, workload, idle, |engine| engine.would_do(queue, workload, stops))
+        let idle = self.idle_claims(workload);
+        let helps = |engine: &mut Engine| engine.would_do(queue, workload, stops);
+        if !idle.is_empty() && self.give_back_idle(now, workload, idle, helps) {
+            return true;
+        }
+        let helps = |engine: &mut Engine| engine.would_start(queue, workload, stops);
+        self.take_from_who_waits(now, workload, helps)
     }
 
     /// Members beside others of their gang find no place: claims of theirs go back if some would
-    /// find one without.
+    /// find one without, or those of others who wait.
     pub(super) fn give_back_of_members(
         &mut self,
         now: Time,
@@ -68,17 +74,28 @@ impl Engine {
         missing: u32,
     ) {
         self.give_back_beside_users(now, workload);
-        let idle = self.idle_claims(workload);
-        if idle.is_empty() || groups.is_empty() {
+        if groups.is_empty() || !self.asks_for_devices(workload) {
             return;
         }
-        self.give_back_idle(now, workload, idle, |engine| match missing {
+        let helps = |engine: &mut Engine| match missing {
             0 => engine.would_join(workload, groups),
             missing => {
                 engine.queueless(workload).is_none()
                     && engine.place_missing(workload, groups, missing, false)
             }
-        });
+        };
+        let idle = self.idle_claims(workload);
+        if idle.is_empty() || !self.give_back_idle(now, workload, idle, helps) {
+            self.take_from_who_waits(now, workload, helps);
+        }
+    }
+
+    /// Whether members of work claim devices.
+    pub(super) fn asks_for_devices(&self, workload: WorkloadIdx) -> bool {
+        let room = &self.state.room;
+        let claims = |shape| !room.shape(shape).facts.claims.is_empty();
+        let sets = &self.state.workloads[workload].sets;
+        room.devices.any_claims() && sets.iter().any(|set| claims(set.shape))
     }
 
     /// Whether work would find a place, for which fewer leave than so many, if anybody has to.
@@ -95,11 +112,24 @@ impl Engine {
         }
     }
 
+    /// The same, if it would not be held for others whose start is reserved.
+    fn would_start(
+        &mut self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        stops: Option<usize>,
+    ) -> bool {
+        let mut entry = self.nominate(queue, workload);
+        let victims = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
+            Verdict::Fit => Vec::new(),
+            Verdict::Preempt(victims) if stops.is_none_or(|most| victims.len() < most) => victims,
+            _ => return false,
+        };
+        self.would_pass(&mut entry, &victims, self.state.now).is_some()
+    }
+
     /// Claims of members that have devices for certain nodes only, and that nobody uses.
-    fn idle_claims(&self, workload: WorkloadIdx) -> Vec<Due> {
-        if !self.state.room.devices.any_claims() {
-            return Vec::new();
-        }
+    pub(super) fn idle_claims(&self, workload: WorkloadIdx) -> Vec<Due> {
         self.to_give_back(workload, |_, has| {
             has.nodes.is_some() && has.readiness == Readiness::Ready
         })
@@ -141,7 +171,7 @@ impl Engine {
     }
 
     /// Whether something holds while these claims have no devices.
-    fn holds_without(
+    pub(super) fn holds_without(
         &mut self,
         freed: &[ResourceClaimKey],
         holds: &mut impl FnMut(&mut Engine) -> bool,

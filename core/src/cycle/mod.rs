@@ -39,6 +39,7 @@ mod elastic;
 mod extras;
 mod heads;
 mod idle_claims;
+mod idle_of_others;
 mod instead;
 mod joiners;
 mod joining;
@@ -61,6 +62,7 @@ mod tournament;
 
 pub(crate) use backfill::{Late, place_in};
 pub(crate) use heads::Head;
+pub(crate) use idle_of_others::IdleClaims;
 pub(crate) use kept_back::KeptBack;
 pub(crate) use lacking::Lacking;
 pub(crate) use needs::Kept;
@@ -166,7 +168,10 @@ impl Engine {
         let moved =
             self.reservations.moved && self.kept_back.starts_are_new(&self.reservations.starts());
         let settled = !round.decided && !round.more && !moved;
-        !settled || self.wake_by_borrowers() || self.wake_out_of_quota()
+        !settled
+            || self.wake_by_borrowers()
+            || self.wake_out_of_quota()
+            || self.wake_by_idle_claims()
     }
 
     /// The head of work without a queue, then members above the minimum.

@@ -2,7 +2,8 @@
 //!
 //! Problem: what an engine before this one, or somebody else, allocated may be of no use to the pod
 //! that needs it: its devices will not be ready (`engine/readiness.rs`), or they are where the pod
-//! does not fit (`cycle/idle_claims.rs`). It stays so until somebody takes the devices back.
+//! does not fit (`cycle/idle_claims.rs`), and others would (`cycle/idle_of_others.rs`). It stays so
+//! until somebody takes the devices back.
 //!
 //! Wanted: only claims go back that no pod with a place uses and that nobody has reserved but pods
 //! of ours that wait. Each of these takes itself off the claim when it is looked at in vain, once;
@@ -131,7 +132,7 @@ impl Engine {
     }
 
     /// Whether a pod is one of ours that waits for a place.
-    fn waits_here(&self, pod: PodIdx) -> bool {
+    pub(crate) fn waits_here(&self, pod: PodIdx) -> bool {
         let pod = &self.state.pods[pod];
         pod.ours && pod.needs_place()
     }
@@ -147,10 +148,14 @@ impl Engine {
         waits || self.stands_behind(pod, before)
     }
 
-    /// Whether a pod of other work is not looked at itself while this work is looked at in vain: a
-    /// look at its equal stands for it, or its queue is strict.
+    /// Whether a pod is of work that waits behind other work.
     fn stands_behind(&self, pod: PodIdx, before: WorkloadIdx) -> bool {
-        let Some(workload) = self.unpromised(pod) else { return false };
+        self.unpromised(pod).is_some_and(|workload| self.waits_behind(workload, before))
+    }
+
+    /// Whether work is not looked at itself while other work is looked at in vain: a look at its
+    /// equal stands for it, or its queue is strict.
+    pub(crate) fn waits_behind(&self, workload: WorkloadIdx, before: WorkloadIdx) -> bool {
         let queue = |of: WorkloadIdx| match &self.state.workloads[of].queue {
             QueueRef::Queue(queue) => Some(*queue),
             QueueRef::Unqueued | QueueRef::Broken(_) => None,
@@ -174,7 +179,7 @@ impl Engine {
     }
 
     /// Whether the pod of a uid gives a claim back already; or, where none is named, anybody does.
-    fn goes_back(&self, key: &ResourceClaimKey, by: Option<&Text>) -> bool {
+    pub(crate) fn goes_back(&self, key: &ResourceClaimKey, by: Option<&Text>) -> bool {
         self.on_their_way().any(|(of, going)| going == key && by.is_none_or(|by| by == of))
     }
 
@@ -275,8 +280,10 @@ impl Engine {
             let grants: Vec<ClaimGrant> = claims.iter().map(grant).collect();
             let devices = &self.state.room.devices;
             let used = |grant: &ClaimGrant| devices.in_use(&grant.key);
+            let own = |grant: &ClaimGrant| self.names(workload, &grant.key);
             let why = match grants.first().and_then(|grant| grant.seen.as_ref()) {
                 Some(Seen::Idle(_)) if grants.iter().any(used) => "are used by others",
+                Some(Seen::Idle(_)) if !grants.iter().any(own) => "are kept by who fits nowhere",
                 Some(Seen::Idle(_)) => "are where it does not fit",
                 Some(Seen::Unready(_)) | None => "are not ready",
             };
@@ -291,15 +298,19 @@ impl Engine {
         others.into_iter().for_each(|other| self.keep_out_while_owed(now, other));
     }
 
-    /// Whether a claim of some member is on its way back.
+    /// Whether a claim is on its way back that some member names, or that goes back for this work.
     pub(crate) fn gives_back(&self, workload: WorkloadIdx) -> bool {
+        let shown = |going: &Going| going.claims.iter().any(|noted| self.shows(&going.by, noted));
+        let mut going = self.giving_back.values();
+        going.any(|going| going.asks == workload && shown(going))
+            || self.on_their_way().any(|(_, key)| self.names(workload, key))
+    }
+
+    /// Whether some member that has no place names a claim.
+    fn names(&self, workload: WorkloadIdx, key: &ResourceClaimKey) -> bool {
         let (pods, room) = (&self.state.pods, &self.state.room);
-        let needs = |pod: PodIdx, key: &ResourceClaimKey| {
-            named(&room.shape(pods[pod].shape).facts).any(|it| it == key)
-        };
-        let of_some =
-            |key: &ResourceClaimKey| self.state.unplaced(workload).any(|pod| needs(pod, key));
-        self.on_their_way().any(|(_, key)| of_some(key))
+        let mut waiting = self.state.unplaced(workload);
+        waiting.any(|pod| named(&room.shape(pods[pod].shape).facts).any(|it| it == key))
     }
 
     /// Whether a claim still has what it was seen to have, and the pod has reserved it as then.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cycle::{KeptBack, Reclaimers};
+use crate::cycle::{IdleClaims, KeptBack, Reclaimers};
 use crate::engine::waiting::Waiting;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
@@ -88,6 +88,8 @@ pub struct Engine {
     owed: device_claims::Owed,
     /// Claims that are being given back because they are of no use as they are.
     giving_back: giving_back::GivingBack,
+    /// Claims with devices that work which waits names.
+    pub(crate) idle: IdleClaims,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
     pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
@@ -222,6 +224,7 @@ impl Engine {
 
     fn take_in(&mut self, now: Time, inputs: Vec<Input>) {
         self.state.now = now;
+        self.idle.forget_named();
         let mut changes = Changes::default();
         let mut outcomes = Vec::new();
         for input in inputs {

@@ -47,6 +47,7 @@
 //!   topology tree and its indexes are built anew; at most 256 classes keep an index; the log of
 //!   changed nodes is bounded by a count;
 //! - when pods of resumed owners took their places, after a minute;
+//! - who keeps devices in vain, the next time that somebody looks for such;
 //! - an image is counted while a node has it;
 //! - of runs that ended a bounded number is kept, for a bounded number of kinds and queues;
 //! - which groups came forward, before a reserved start, when others do;

@@ -15,8 +15,8 @@ use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{
-    AllocatedDevice, Allocation, Answer, DeviceId, Nano, PodShape, Reach, ResourceClaimFacts,
-    ResourceClaimKey, SliceFacts, Text,
+    AllocatedDevice, Allocation, Answer, DeviceId, Nano, PodClaim, PodShape, Reach,
+    ResourceClaimFacts, ResourceClaimKey, SliceFacts, Text,
 };
 use crate::plan::Chosen;
 use crate::rules::dynamic_resources::answers::{Answers, News};
@@ -291,6 +291,29 @@ impl Devices {
     /// Whether more than one node can use some devices.
     pub(crate) fn any_wide(&self) -> bool {
         self.pools.any_wide()
+    }
+
+    /// Whether devices of pools of which an allocation has some might meet a request of such a pod:
+    /// with less of a pool in use others of it may be free, too.
+    pub(crate) fn may_meet(&self, shape: &PodShape, has: &Allocation) -> bool {
+        let specs = shape.claims.iter().filter_map(|claim| match claim {
+            PodClaim::Own { spec, .. } => Some(&**spec),
+            PodClaim::Extended { claim, .. } => Some(&claim.spec),
+            PodClaim::Named(key) => self.claims.get(key).map(|claim| &*claim.spec),
+            PodClaim::Unusable(_) => None,
+        });
+        let options = specs.flat_map(|spec| &spec.requests).flat_map(|request| &request.options);
+        let queries: BTreeSet<&Text> = options.map(|ask| &ask.query).collect();
+        let pools = has.devices.iter().map(|one| (one.id.0.clone(), one.id.1.clone()));
+        let pools: BTreeSet<(Text, Text)> = pools.collect();
+        let mut slices = pools.iter().filter_map(|pool| self.by_pool.get(pool)).flatten();
+        slices.any(|slice| {
+            let mut devices = 0..self.slices[slice].devices.len();
+            devices.any(|at| {
+                let may = |query: &&Text| self.answers.of(query, slice, at) != Some(&Answer::No);
+                queries.iter().any(may)
+            })
+        })
     }
 
     /// What a pod holds.

@@ -14,6 +14,7 @@ use crate::model::input::{
 };
 
 mod attributes;
+mod idle;
 mod left;
 mod order;
 mod partitions;

@@ -288,7 +288,7 @@ impl Devices {
 
     /// Whether a claim comes free for somebody, and so is for nobody else to begin to use: until it
     /// is free, or has what that one needs it for.
-    pub(super) fn is_promised(&self, key: &ResourceClaimKey) -> bool {
+    pub(crate) fn is_promised(&self, key: &ResourceClaimKey) -> bool {
         let Some(by) = self.promised.get(key) else { return false };
         self.shown(key).is_some() || by.values().any(|takes| *takes)
     }
