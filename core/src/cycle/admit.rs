@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, TaintEffect, Toleration};
 use crate::model::pod::Binding;
-use crate::plan::{Action, Outcome, Preemption, State};
+use crate::plan::{Action, Outcome, Preemption, PreemptionReason, State};
 use crate::rules::taints::tolerates;
 use crate::time::Time;
 
@@ -27,7 +27,7 @@ impl Engine {
     /// A workload was placed and charged: send what makes it run.
     pub(crate) fn admit(&mut self, now: Time, workload: WorkloadIdx) {
         self.waiting.remove(workload);
-        self.end_reservation(workload);
+        self.begin_reserved(now, workload);
         self.count_admission(now, workload);
         self.preemptions.remove(&self.state.workloads[workload].full_name);
         self.counts.admitted += 1;
@@ -236,6 +236,8 @@ impl Engine {
         self.growth_parked.remove(&victim);
         self.reclaimers.forget();
         let name = self.state.workloads[victim].full_name.clone();
+        let by_share = preemption.reason == PreemptionReason::InCohortFairSharing;
+        self.state.lasting.stop((victim, &name), by_share, now);
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
         if entry.owner.is_none() {

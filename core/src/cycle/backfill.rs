@@ -53,6 +53,8 @@ pub(crate) struct Late {
     most: RunTime,
     /// It was found out; else too much was played in this step, and it has its turn later.
     found: bool,
+    /// Whom it is held for.
+    head: WorkloadIdx,
 }
 
 /// Gives a workload its flavors and every member a node, in a transaction; where they went.
@@ -236,6 +238,7 @@ impl Engine {
 
     /// It would delay a reserved start: it waits, and so do its equals that run too long.
     pub(super) fn hold_for_others(&mut self, mut entry: Entry, late: Late, round: &mut Round) {
+        self.note_waits_for(&entry, late.head);
         // Nor may others come before it again and again.
         if late.found {
             self.reserve(&entry, true);
@@ -460,7 +463,7 @@ impl Engine {
             Some(last) => last.start.since(now).0 / 1_000 * 1_000,
             None => runs.map_or(0, |runs| runs.0.saturating_sub(1_000)),
         };
-        Late { reason, most: RunTime::of(Span(most)), found }
+        Late { reason, most: RunTime::of(Span(most)), found, head: first.workload }
     }
 
     fn reserved(&self, slot: Slot, runs: Option<Span>) -> Reason {

@@ -62,6 +62,20 @@ impl Engine {
         self.grow_in(&crossed, |_, _| true);
     }
 
+    /// Work in these queues may be stopped by shares from now on: wakes whom that may help.
+    pub(super) fn note_exposed(&mut self, queues: &BTreeSet<QueueIdx>) {
+        let quota = &self.state.quota;
+        let roots: BTreeSet<QuotaIdx> = queues.iter().filter_map(|it| quota.root(*it)).collect();
+        if roots.is_empty() {
+            return;
+        }
+        let in_tree = |queue: Option<QueueIdx>| {
+            queue.and_then(|queue| quota.root(queue)).is_some_and(|root| roots.contains(&root))
+        };
+        self.waiting.wake(in_tree, |wake| wake.quota || wake.room);
+        self.grow_in(&roots, |_, _| true);
+    }
+
     /// Some of the gangs that run and lack members in these trees are looked at again; whether
     /// there are any.
     fn grow_in(

@@ -317,6 +317,7 @@ impl Engine {
 
     /// Forgets a workload that is gone.
     pub(crate) fn forget(&mut self, (workload, namespace, name): (WorkloadIdx, Text, Text)) {
+        self.forget_owed(&namespace, &name);
         self.gone.push((namespace, name));
         self.forget_told(workload);
         self.waiting.remove(workload);
@@ -333,6 +334,7 @@ impl Engine {
         self.resumed_before.remove(&workload);
         self.holds.forget(workload);
         self.end_reservation(workload);
+        self.state.lasting.forget(workload);
         self.file_end(workload);
         self.gave_up_coming(workload);
         self.note_gone(workload);
@@ -396,6 +398,9 @@ impl Engine {
             false => self.growth.remove(&workload),
         };
         self.file_coming_up(now, workload);
+        if matches!(state, State::Queued | State::Finished) {
+            self.state.lasting.forget(workload);
+        }
         self.file_end(workload);
         self.give_up_stale_reservation(workload);
         self.note_passage(now, workload);
@@ -533,6 +538,7 @@ impl Engine {
     /// When any differs.
     pub fn recount(&self) {
         self.state.turns.recount();
+        self.state.lasting.recount(|workload| self.state.workloads.get(workload).is_some());
         self.state.recount();
         self.waiting.recount();
         self.recount_usage();

@@ -127,6 +127,7 @@ impl Engine {
         let due = delayed.into_iter().chain(deadline).chain(overdue).chain(prepared);
         let (rested, spent) = (self.state.turns.due(), self.spending_due());
         let due = due.chain(again).chain(up).chain(rested).chain(spent);
+        let due = due.chain(self.state.lasting.due());
         due.chain(self.looks.due()).min()
     }
 
@@ -142,6 +143,7 @@ impl Engine {
         if self.state.turns.forget(now) {
             self.waiting.wake(|_| true, |wake| wake.quota);
         }
+        self.expose_overrun(now);
         self.arrivals.forget(now, self.state.policy.resume_timeout);
         let mut changes = Changes::default();
         let mut due = self.deadlines.take_due(now);

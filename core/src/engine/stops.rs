@@ -145,6 +145,7 @@ impl Engine {
         entry.requeue.stays();
         if entry.evicting.take().is_some() {
             self.preemptions.remove(&entry.full_name);
+            self.state.lasting.owes_no_more(&entry.full_name);
         }
         self.state.no_more_apart(workload);
         self.state.in_part.entry(workload).and_modify(|since| *since = Some(now));

@@ -33,6 +33,7 @@
 //! | names of queues and flavors (`QuotaState`) | queue objects ever fed |
 //! | `turns`, by name | victims of late, and for whom; who rests, until something changes |
 //! | `preemptions`, by name | victims that were not admitted again and are gone |
+//! | `lasting`, by name | names that work had to which a start was owed |
 //! | members with claims allocated | binds that came to nothing |
 //! | effects in flight | answers that never came, about what is gone |
 //!
@@ -40,9 +41,10 @@
 //!
 //! - pods, owners (with which run of theirs had pods), queue objects, namespaces and priorities go
 //!   with their object, and what a LocalQueue used with that; a workload with its last member and
-//!   its owner; claims, holders, ends, reservations, when runs began, pauses, deadlines, who waits
-//!   for victims and was tried without, evictions begun, stops asked for and when, and look-ups (by
-//!   uid, identity, name) with those, and what work costs that counts for a budget;
+//!   its owner; claims, holders, ends, reservations, starts that last, when runs began, pauses,
+//!   deadlines, who waits for victims and was tried without, evictions begun, stops asked for and
+//!   when, and look-ups (by uid, identity, name) with those, and what work costs that counts for a
+//!   budget;
 //! - the quota tree (with what is known of who borrows, and of which LocalQueue leads where), the
 //!   topology tree and its indexes are built anew; at most 256 classes keep an index; the log of
 //!   changed nodes is bounded by a count;
@@ -114,6 +116,7 @@ impl Engine {
         self.state.sweep(used);
         self.kept_back.all_is_new();
         self.sweep_preemptions();
+        self.sweep_owed();
         self.sweep_inflight();
         self.forget_allocated();
         let count = self.sweeps.count + 1;
@@ -159,7 +162,8 @@ impl Engine {
         let of_room = room.shapes().len() + room.ledger.requests().len() + room.names().len();
         let of_quota = quota.queue_names().len() + quota.flavor_names().len() + quota.frs().len();
         let unanswered = self.inflight.len().saturating_sub(self.alive());
-        let ours = self.waiting.groups() + self.preemptions.len() + unanswered;
+        let owed = self.state.lasting.names().len();
+        let ours = self.waiting.groups() + self.preemptions.len() + owed + unanswered;
         of_room + of_quota + self.state.classes.len() + ours
     }
 
@@ -171,6 +175,17 @@ impl Engine {
         let known: BTreeSet<Text> =
             names.filter(|name| self.preemptions.contains_key(*name)).cloned().collect();
         self.preemptions.retain(|name, _| known.contains(name));
+    }
+
+    fn sweep_owed(&mut self) {
+        let lasting = &self.state.lasting;
+        if lasting.names().len() == 0 {
+            return;
+        }
+        let owed: BTreeSet<&Text> = lasting.names().collect();
+        let names = self.state.workloads.iter().map(|(_, workload)| &workload.full_name);
+        let known: BTreeSet<Text> = names.filter(|name| owed.contains(name)).cloned().collect();
+        self.state.lasting.keep(&known);
     }
 
     /// An answer about what is gone, or was answered by the API itself, changes nothing.

@@ -484,6 +484,14 @@ pub enum NoVictims {
         /// That share, in thousandths.
         most: i64,
     },
+    /// Somebody of a larger share has what would do, and no share stops it for now: others were
+    /// held for its start, or that came later than it was promised.
+    Lasts {
+        /// Who that is.
+        holder: Text,
+        /// Until when, if it goes on for so long.
+        until: Time,
+    },
     /// It took so many turns of late, of stopping others to borrow and being stopped itself, that
     /// it takes only what its queue owns.
     Turns {

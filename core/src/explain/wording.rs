@@ -525,6 +525,7 @@ fn no_victims(victims: &NoVictims) -> String {
         }
         NoVictims::AboveNominal { resource, nominal } => short::above(resource, *nominal),
         NoVictims::Share { own, queue, most } => short::shares(*own, queue, *most),
+        NoVictims::Lasts { holder, until } => short::lasts(holder, *until),
         NoVictims::Turns { times } => short::turns(*times),
         NoVictims::Ended(bound) => nodes::ended_behind(Some(*bound)),
     }

@@ -42,6 +42,7 @@ use crate::rules::dynamic_resources::{self, PodHold};
 use crate::rules::neighbours::Tenancy;
 use crate::score;
 use crate::time::{Span, Time};
+use crate::victims::lasting::Lasting;
 use crate::victims::turns::Turns;
 
 /// What prices are for, in milliseconds.
@@ -123,6 +124,8 @@ pub struct ClusterState {
     pub inherited: BTreeMap<WorkloadIdx, EvictionNote>,
     /// How often work that stops others to borrow was itself stopped of late.
     pub turns: Turns,
+    /// Work that no share stops, because others waited for its start.
+    pub lasting: Lasting,
     /// What LocalQueues used of late, while that decides.
     pub history: History,
     /// What queues with budgets spend.

@@ -18,7 +18,8 @@
 //! queue the policy alone decides, also about who is charged nothing.
 //!
 //! While fair sharing is on, whoever borrows may be asked, wherever it stands in the tree; who of
-//! them leaves is decided by shares, as the search goes on.
+//! them leaves is decided by shares, as the search goes on. Where no share stops somebody for now
+//! ([`lasting`](super::lasting)) it is asked for what the preemptor's queue owns, and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +32,7 @@ use crate::plan::PreemptionReason;
 use crate::resources;
 use crate::time::Time;
 use crate::victims::Need;
+use crate::victims::fair::Owns;
 use crate::victims::order::Candidates;
 use crate::victims::within::Within;
 
@@ -146,12 +148,28 @@ impl Preemptor<'_> {
 
     /// Whether its queue's policy lets it take back from work of this priority elsewhere.
     fn may_reclaim(&self, priority: i32, policy: PreemptReclaim) -> bool {
-        match policy {
-            PreemptReclaim::Never => false,
-            PreemptReclaim::LowerPriority => priority < self.priority,
-            PreemptReclaim::Any => true,
-        }
+        allows(policy, self.priority, priority)
     }
+}
+
+/// Whether a policy lets work of some priority take back from work of another one elsewhere.
+fn allows(policy: PreemptReclaim, own: i32, theirs: i32) -> bool {
+    match policy {
+        PreemptReclaim::Never => false,
+        PreemptReclaim::LowerPriority => theirs < own,
+        PreemptReclaim::Any => true,
+    }
+}
+
+/// Whether the policy of a queue lets work of some priority take back from other work elsewhere.
+pub fn may_take_back(
+    state: &ClusterState,
+    (queue, priority): (QueueIdx, i32),
+    other: WorkloadIdx,
+) -> bool {
+    let facts = state.quota.queue(queue).facts.as_ref();
+    let theirs = state.workloads[other].priority;
+    facts.is_some_and(|facts| allows(facts.preemption.reclaim, priority, theirs))
 }
 
 /// Whether a head, if it found no room, might stop this gang once it has the members that it lacks:
@@ -183,8 +201,12 @@ pub fn could_take(
     };
     let tree = &state.quota.tree;
     let root = |node| std::iter::successors(Some(node), |node| tree.parent(*node)).last();
+    // No share stops it for now, but who owns something of that does.
+    let lasts = state.quota.shares_fairly() && state.lasting.until(workload, state.now).is_some();
+    let owns = |fr: FrIdx| tree.usage(mine, fr) < tree.nominal(mine, fr);
     who.may_reclaim(other.priority, policy.reclaim)
         && root(mine) == root(theirs)
+        && (!lasts || charges(state, workload).any(owns))
         && charges(state, workload).any(|fr| tree.borrows(theirs, fr, lacking(state, workload, fr)))
 }
 
@@ -504,7 +526,9 @@ fn sharers(
         return;
     }
     let tree = &state.quota.tree;
-    let (mut from, mut at) = (slot.node.expect("the queue exists"), slot.node);
+    let own = slot.node.expect("the queue exists");
+    let owns = Owns::of(state, own, need);
+    let (mut from, mut at) = (own, slot.node);
     let mut open: Vec<QuotaIdx> = Vec::new();
     while let Some(common) = at.and_then(|node| tree.parent(node)) {
         open.extend(tree.children(common).iter().filter(|child| **child != from));
@@ -518,8 +542,12 @@ fn sharers(
             let for_quota = borrows_contested(state, node, need);
             let borrowed = borrowed_of(state, node, common, who.asked);
             for &workload in &other.holding {
-                let quota = for_quota && holds_contested(state, workload, need);
-                let room = charges(state, workload).any(|fr| borrowed.contains(&fr));
+                let shared = state.lasting.until(workload, state.now).is_none();
+                let quota = for_quota
+                    && (shared || owns.contested)
+                    && holds_contested(state, workload, need);
+                let room = (shared || owns.all)
+                    && charges(state, workload).any(|fr| borrowed.contains(&fr));
                 let allowed = who.may_reclaim(state.workloads[workload].priority, policy);
                 if allowed && (quota || room) {
                     found.push(candidate(workload, Kind::Sharing, (quota, room), Some(common)));

@@ -25,6 +25,10 @@
 //! Longer rounds than of two end because work that took too many turns takes only what it owns
 //! (`turns`).
 //!
+//! Nor do shares stop work for whose start others were held, or that started later than it was
+//! promised, until it should have ended ([`lasting`](super::lasting)): that is taken by who owns
+//! what is short, and nobody else. Who would take it by its share is told until when it stays.
+//!
 //! Restart: reads usage only, which facts show. Cost: one removal for each candidate looked at,
 //! none where the preemptor's share is larger as things are; a choice reads the shares on its way.
 
@@ -32,18 +36,39 @@ use std::borrow::Cow;
 
 use super::targets::Targets;
 use super::{Attempt, For, Removed, Search, Taken, Victim};
-use crate::model::ids::{QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::PreemptReclaim;
+use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::input::{PreemptReclaim, Text};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::plan::PreemptionReason;
 use crate::policy::FairSharing;
 use crate::quota::share::Share;
+use crate::time::Time;
 use crate::victims::Need;
 use crate::victims::candidates::{self, Candidate, Kind};
 
 /// Searches at most: each leaves out one more that would come back. It bounds the work only.
 const PASSES_MAX: u32 = 256;
+
+/// What of its needs a preemptor asks within its queue's own quota.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owns {
+    /// All of what is short.
+    pub contested: bool,
+    /// All of it.
+    pub all: bool,
+}
+
+impl Owns {
+    /// Of a preemptor in the queue at `own`, which is not charged for its needs yet.
+    pub fn of(state: &ClusterState, own: QuotaIdx, need: &Need) -> Owns {
+        let tree = &state.quota.tree;
+        let within = |(fr, amount): &(FrIdx, i64)| !tree.borrows(own, *fr, *amount);
+        let mut contested = need.usage.iter().filter(|(fr, _)| need.contested.contains(fr));
+        let all = need.usage.iter().all(within);
+        Owns { contested: contested.all(within), all }
+    }
+}
 
 /// How shares decide for one preemptor.
 #[derive(Clone, Copy, Debug)]
@@ -69,13 +94,9 @@ impl Sharing {
     ) -> Option<Sharing> {
         let strategies = state.policy.fair_sharing?;
         let own = state.quota.queue(queue).node?;
-        let tree = &state.quota.tree;
-        tree.parent(own)?;
-        let within = |(fr, amount): &(_, i64)| !tree.borrows(own, *fr, *amount);
-        let mut contested = need.usage.iter().filter(|(fr, _)| need.contested.contains(fr));
-        let owns_all = need.usage.iter().all(within);
-        let owns_contested = contested.all(within);
-        Some(Sharing { own, strategies, owns_contested, owns_all, stopped })
+        state.quota.tree.parent(own)?;
+        let Owns { contested, all } = Owns::of(state, own, need);
+        Some(Sharing { own, strategies, owns_contested: contested, owns_all: all, stopped })
     }
 
     /// Whether it may take back from a candidate whatever the shares are.
@@ -88,19 +109,33 @@ impl Sharing {
         self.stopped.is_none() || self.owns(candidate, what)
     }
 
-    /// The two nodes whose shares are compared: the preemptor's side and the candidate's.
-    fn sides(self, state: &ClusterState, candidate: &Candidate) -> Option<(QuotaIdx, QuotaIdx)> {
-        let (tree, common) = (&state.quota.tree, candidate.common?);
+    /// The two nodes whose shares are compared below a cohort: the preemptor's side and that of
+    /// another queue.
+    fn sides(
+        self,
+        state: &ClusterState,
+        (common, other): (QuotaIdx, QuotaIdx),
+    ) -> Option<(QuotaIdx, QuotaIdx)> {
+        let tree = &state.quota.tree;
         let below = |node: QuotaIdx| {
             let mut up = std::iter::successors(Some(node), |node| tree.parent(*node));
             up.find(|node| tree.parent(*node) == Some(common))
         };
-        Some((below(self.own)?, below(candidates::node_of(state, candidate.workload)?)?))
+        Some((below(self.own)?, below(other)?))
     }
 
     /// Both shares as things are.
     fn shares(self, state: &ClusterState, candidate: &Candidate) -> Option<(Share, Share)> {
-        let (own, theirs) = self.sides(state, candidate)?;
+        let other = candidates::node_of(state, candidate.workload)?;
+        self.shares_below(state, (candidate.common?, other))
+    }
+
+    fn shares_below(
+        self,
+        state: &ClusterState,
+        below: (QuotaIdx, QuotaIdx),
+    ) -> Option<(Share, Share)> {
+        let (own, theirs) = self.sides(state, below)?;
         Some((state.quota.share(own), state.quota.share(theirs)))
     }
 }
@@ -391,6 +426,48 @@ impl Search<'_> {
         txn.rollback_to(start);
         found.filter(|(_, own, theirs)| own >= theirs)
     }
+
+    /// Of work that holds what is short and might leave, its side's share being larger than the
+    /// preemptor's, if any share stopped it: who has the largest, and until when none does.
+    pub(super) fn lasting(&self, txn: &mut Txn<'_>) -> Option<(WorkloadIdx, Time)> {
+        let decides = |it: &Sharing| !it.owns_contested && it.stopped.is_none();
+        let (sharing, queue) = (self.sharing.filter(decides)?, self.queue?);
+        txn.state().lasting.all(txn.state().now).next()?;
+        let start = txn.checkpoint();
+        self.charge(txn, Attempt::Sharing, true);
+        let state = txn.state();
+        let mut found: Option<(Share, &Text, (WorkloadIdx, Time))> = None;
+        for (workload, until) in state.lasting.all(state.now) {
+            let Some(node) = candidates::node_of(state, workload) else { continue };
+            let around = common(state, sharing.own, node).filter(|_| {
+                node != sharing.own
+                    && candidates::may_take_back(state, (queue, self.priority), workload)
+                    && candidates::holds_contested(state, workload, self.need)
+                    && candidates::borrows_contested(state, node, self.need)
+            });
+            let Some(below) = around.map(|cohort| (cohort, node)) else { continue };
+            let Some((own, theirs)) = sharing.shares_below(state, below) else { continue };
+            let name = &state.workloads[workload].full_name;
+            let first = found
+                .is_none_or(|(most, other, _)| theirs > most || theirs == most && name < other);
+            if own < theirs && first {
+                found = Some((theirs, name, (workload, until)));
+            }
+        }
+        let found = found.map(|(.., who)| who);
+        txn.rollback_to(start);
+        found
+    }
+}
+
+/// The lowest cohort around both of two queues.
+fn common(state: &ClusterState, own: QuotaIdx, other: QuotaIdx) -> Option<QuotaIdx> {
+    let tree = &state.quota.tree;
+    let around = |node: QuotaIdx| {
+        let up = std::iter::successors(Some(node), move |node| tree.parent(*node));
+        up.skip(1)
+    };
+    around(own).find(|cohort| around(other).any(|above| above == *cohort))
 }
 
 /// Whether one leaves, or left, by shares or because the preemptor owns what it takes.

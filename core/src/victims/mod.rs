@@ -12,7 +12,8 @@
 //! preference among those of one kind (`guarded`). Work without a queue is taken only for room on
 //! nodes, before anyone in a queue. While fair sharing is on, shares decide who comes next and who
 //! may be taken at all: `fair`, `targets`; who takes too many turns takes only what it owns, with
-//! or without shares: `turns`. Who could not help stays out of it: `frees`.
+//! or without shares: `turns`. Nobody is stopped by a share on a start that others waited for:
+//! `lasting`. Who could not help stays out of it: `frees`.
 //!
 //! Victims are whole workloads here. Which of them run with more members than they need, and may
 //! lose some and go on, is found out once they are certain (`cycle/parts.rs`), and whether others
@@ -42,6 +43,7 @@ use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::plan::PreemptionReason;
 use crate::quota::share::Share;
+use crate::time::Time;
 use crate::victims::candidates::{Candidate, Kind};
 use crate::victims::fair::Sharing;
 use crate::victims::removed::{Extent, Removed, Taken};
@@ -55,6 +57,7 @@ mod focus;
 mod frees;
 mod guarded;
 mod in_order;
+pub mod lasting;
 mod near;
 mod order;
 mod own_first;
@@ -199,6 +202,9 @@ fn search_anew(
         }
     }
     if !room {
+        if let Some((workload, until)) = search.lasting(txn) {
+            return Err(Lack::Lasts { workload, until });
+        }
         let list = list.any_order();
         if let Some((queue, own, most)) = search.largest_share(txn, list) {
             return Err(Lack::Share { queue, own, most });
@@ -305,6 +311,13 @@ pub enum Lack {
         own: Share,
         /// That of the other side.
         most: Share,
+    },
+    /// Quota; somebody who holds some of it has a larger share, and no share stops it for now.
+    Lasts {
+        /// Who that is.
+        workload: WorkloadIdx,
+        /// Until when.
+        until: Time,
     },
     /// Quota; it had so many turns of late that it stops others only within its own quota.
     Turns(u32),

@@ -24,13 +24,16 @@
 //! and then no longer ([`run_times`]): the start is found anew without it, at most [`BROKEN_MAX`]
 //! times, so that nothing is held for ever for a start that does not come.
 //!
-//! Restart: reservations are made anew from facts; how often one was broken, and what was
-//! [`learned`], is forgotten. Cost: nothing while nobody says how long it runs. Else a search of a
-//! start takes a dozen plays of the timetable, a look at one that is known two or three, and work
-//! that is settled beside reservations that it could delay one to four, up to a bound in each step
-//! ([`held`]). At most `reservations.most` are kept of heads that compete for the same nodes or
-//! quota ([`pools`]), and at most [`FORECASTS_MAX`] plays of a step look for new ones; nothing is
-//! kept for work that is no head. Whoever has none because of a bound says so ([`Unreserved`]).
+//! What starts at last is not stopped for the sake of those who were held for it ([`begun`]).
+//!
+//! Restart: reservations are made anew from facts; how often one was broken, what was promised
+//! first, and what was [`learned`], is forgotten. Cost: nothing while nobody says how long it runs.
+//! Else a search of a start takes a dozen plays of the timetable, a look at one that is known two or three,
+//! and work that is settled beside reservations that it could delay one to four, up to a bound in
+//! each step ([`held`]). At most `reservations.most` are kept of heads that compete for the same
+//! nodes or quota ([`pools`]), and at most [`FORECASTS_MAX`] plays of a step look for new ones;
+//! nothing is kept for work that is no head. Whoever has none because of a bound says so
+//! ([`Unreserved`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +47,7 @@ use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::time::Time;
 use timetable::Slot;
 
+mod begun;
 mod forecast;
 mod forward;
 mod held;
@@ -97,6 +101,8 @@ pub(crate) struct Reservations {
     broken: BTreeMap<WorkloadIdx, u32>,
     /// The first start that a head was promised, while shares decide who goes before it.
     promised: BTreeMap<WorkloadIdx, Time>,
+    /// Heads for which others are held that might take back from them.
+    waited_for: BTreeSet<WorkloadIdx>,
     /// Somebody was settled who goes before some of them: whether they hold is to be found out.
     pub doubtful: bool,
     /// Some start was given up or put off: who was held for it is looked at again.
@@ -176,6 +182,7 @@ impl Reservations {
             let gone = self.kept.remove(at);
             self.asked.remove(&workload);
             self.keepers.remove(&workload);
+            self.waited_for.remove(&workload);
             self.open.push(gone.slot.queue);
             self.open.extend(self.without.values().map(|(queue, _)| *queue));
             self.moved = true;

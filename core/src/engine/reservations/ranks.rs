@@ -17,7 +17,9 @@
 //! By shares whoever comes may stand before a head of a larger one, and put off its start, and the
 //! next may again, while others are held for it: it would never come. So a start is put off like
 //! that only until the first time that was promised has passed. From then on its head goes before
-//! all that borrow: of several the one whose time passed first. A restart forgets that time.
+//! all that borrow: of several the one whose time passed first. What then begins at last is stopped
+//! by no share, or those who were held for it would do that at once; and where a share did stop it
+//! before that time it still counts (`victims/lasting.rs`). A restart forgets that time.
 //!
 //! A round compares shares as if each head ran, and at a tie of cohorts the heads that lead there;
 //! what stays within its own has to lead in its cohort, too. In a cohort that holds queues alone
@@ -189,7 +191,9 @@ impl Engine {
     /// When work that waits was to start first, if that has passed.
     fn overdue(&self, workload: WorkloadIdx) -> Option<Time> {
         let promised = self.reservations.promised.get(&workload).copied();
-        promised.filter(|promised| *promised < self.state.now)
+        let owed = self.state.lasting.owed(&self.state.workloads[workload].full_name);
+        let first = promised.into_iter().chain(owed).min();
+        first.filter(|first| *first < self.state.now)
     }
 
     /// The same with ties ended.

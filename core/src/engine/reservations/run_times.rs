@@ -369,6 +369,11 @@ impl Engine {
     }
 }
 
+/// Until when work is believed to run that begins then, and for so long.
+pub(super) fn believed_until(begins: Time, runs: Span) -> Time {
+    End::of_run(begins.plus(runs), runs).until
+}
+
 /// How long work may still run, if that is bounded.
 fn left_to_run(entry: &Workload) -> Option<Span> {
     let left = |most: Span| Span(most.0.saturating_sub(entry.requeue.ran().0).max(0));

@@ -1,8 +1,10 @@
 //! The words for quota that is short: whose it is, and who has it.
 
 use super::money;
+use super::reserved::Moment;
 use crate::explain::quantity::{USD_PER_HOUR, amount as amount_of, is_gpu, noun, pair, quantity};
 use crate::explain::reason::Strait;
+use crate::time::Time;
 
 /// What is short, and of whom.
 pub(super) struct Of<'a> {
@@ -86,6 +88,15 @@ pub(super) fn above(resource: &str, nominal: i64) -> String {
     format!("; its queue owns {owned}, and who asks more preempts nobody")
 }
 
+/// That no share stops work for now, though it has the larger one.
+pub(super) fn lasts(holder: &str, until: Time) -> String {
+    let until = Moment(until);
+    format!(
+        "; {holder} has the larger share, but waited for its start, which was reserved, and no \
+         share stops it before {until}"
+    )
+}
+
 /// That work took too many turns to stop others but for what its queue owns.
 pub(super) fn turns(times: u32) -> String {
     format!(
@@ -113,6 +124,13 @@ mod tests {
         assert_eq!(words, "; its queue's share would be 445, and no other is larger: b has 223");
         let words = shares(i64::MAX, "b", i64::MAX);
         assert!(words.ends_with("no other is larger: b has infinite"), "{words}");
+    }
+
+    #[test]
+    fn until_when_no_share_stops_a_holder_is_said() {
+        let words = lasts("t/big", Time(1_785_594_000_000));
+        assert!(words.starts_with("; t/big has the larger share"), "{words}");
+        assert!(words.ends_with("no share stops it before 2026-08-01 14:20 UTC"), "{words}");
     }
 
     #[test]

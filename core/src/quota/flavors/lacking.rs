@@ -192,6 +192,9 @@ pub(super) fn no_victims(txn: &Txn<'_>, demand: &Demand<'_>, lack: Lack, need: &
         let queue = state.quota.queue(queue).name.clone();
         return NoVictims::Share { own: own.shown(), queue, most: most.shown() };
     }
+    if let Lack::Lasts { workload, until } = lack {
+        return NoVictims::Lasts { holder: state.workloads[workload].full_name.clone(), until };
+    }
     if let Lack::Turns(times) = lack {
         return NoVictims::Turns { times };
     }
