@@ -31,6 +31,8 @@ mod leaving;
 mod queues_at_random;
 mod random;
 mod ranked;
+mod shares;
+mod shares_at_random;
 
 const MINUTE: i64 = 60_000;
 

@@ -1,9 +1,9 @@
 //! Heads of different ranks with reserved starts: who goes after a head never moves its start, be
 //! it by way of others.
 
-use capstan_core::policy::FairSharing;
 use capstan_tests::facts::cohort;
 
+use super::shares::share_fairly;
 use super::*;
 
 /// Two nodes of which one is full until minute 60, by work of queue `main`.
@@ -278,8 +278,7 @@ fn others_leave_for_a_late_member_of_higher_priority_whatever_is_reserved() {
 /// Three borrow from the bank: two below cohort `left`, which has most of it, one below `right`.
 fn sharing() -> Stage {
     let mut stage = stage(&["a", "b", "c", "d"]);
-    let policy = Policy { fair_sharing: Some(FairSharing::FinalThenInitial), ..Policy::default() };
-    stage.add([Input::Policy(policy.into())]);
+    share_fairly(&mut stage);
     stage.add(["left", "right"].map(|name| Input::Cohort(cohort(name, Some("all")))));
     let queues = [("bank", "all", 32), ("la", "left", 0), ("lb", "left", 0), ("ra", "right", 0)];
     for (name, above, gpus) in queues {
@@ -311,32 +310,4 @@ fn starts_are_reserved_in_the_order_in_which_a_round_compares_cohorts() {
     submit(&mut stage, work_in("of-lb", (4, 8), Some(30), Some("lb")));
     submit(&mut stage, work_in("of-la", (4, 8), Some(30), Some("la")));
     assert_eq!((reserved(&stage, "of-la"), reserved(&stage, "of-lb")), (Some(60), Some(90)));
-}
-
-/// By shares each that comes to `small` goes before `big`, which is to borrow more: once, but not
-/// when its time has come.
-#[test]
-fn a_start_whose_time_has_come_is_put_off_by_no_smaller_share() {
-    let mut stage = stage(&["a"]);
-    let policy = Policy { fair_sharing: Some(FairSharing::FinalThenInitial), ..Policy::default() };
-    stage.add([Input::Policy(policy.into())]);
-    for (name, gpus) in [("bank", 4), ("large", 2), ("small", 2)] {
-        add_queue(&mut stage, queue(name, Some("all"), nominal(gpus)));
-    }
-    let mut started = None;
-    for minute in (0..480).step_by(20) {
-        at(&mut stage, minute);
-        let name = format!("small-{minute}");
-        submit(&mut stage, work_in(&name, (1, 2), Some(60), Some("small")));
-        if minute == 60 {
-            submit(&mut stage, work_in("big", (1, 6), Some(60), Some("large")));
-            assert!(reserved(&stage, "big").is_some());
-        }
-        if minute >= 60 && has(&stage, "big") {
-            started = Some(minute);
-            break;
-        }
-    }
-    assert!(started.is_some_and(|minute| minute <= 200), "{started:?}");
-    stage.engine.recount();
 }
