@@ -280,7 +280,7 @@ impl Engine {
             let grants: Vec<ClaimGrant> = claims.iter().map(grant).collect();
             let devices = &self.state.room.devices;
             let used = |grant: &ClaimGrant| devices.in_use(&grant.key);
-            let own = |grant: &ClaimGrant| self.names(workload, &grant.key);
+            let own = |grant: &ClaimGrant| self.names_claim(workload, &grant.key);
             let why = match grants.first().and_then(|grant| grant.seen.as_ref()) {
                 Some(Seen::Idle(_)) if grants.iter().any(used) => "are used by others",
                 Some(Seen::Idle(_)) if !grants.iter().any(own) => "are kept by who fits nowhere",
@@ -303,11 +303,11 @@ impl Engine {
         let shown = |going: &Going| going.claims.iter().any(|noted| self.shows(&going.by, noted));
         let mut going = self.giving_back.values();
         going.any(|going| going.asks == workload && shown(going))
-            || self.on_their_way().any(|(_, key)| self.names(workload, key))
+            || self.on_their_way().any(|(_, key)| self.names_claim(workload, key))
     }
 
     /// Whether some member that has no place names a claim.
-    fn names(&self, workload: WorkloadIdx, key: &ResourceClaimKey) -> bool {
+    fn names_claim(&self, workload: WorkloadIdx, key: &ResourceClaimKey) -> bool {
         let (pods, room) = (&self.state.pods, &self.state.room);
         let mut waiting = self.state.unplaced(workload);
         waiting.any(|pod| named(&room.shape(pods[pod].shape).facts).any(|it| it == key))

@@ -183,7 +183,7 @@ impl ClusterState {
         };
         let mut places: BTreeMap<_, u32> = BTreeMap::new();
         kept.iter().for_each(|pod| *places.entry(set(pod)).or_default() += 1);
-        let has = |pod: &&PodIdx| match places.get_mut(&set(*pod)) {
+        let has = |pod: &&PodIdx| match places.get_mut(&set(pod)) {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 true
@@ -218,7 +218,7 @@ impl ClusterState {
         of_set: impl Fn(&Pod) -> bool,
     ) -> BTreeSet<u32> {
         let ended = |pod: &PodIdx| self.pods[*pod].phase == PodPhase::Succeeded;
-        let there = real.iter().filter(|pod| ended(*pod) || self.is_there(**pod, changes));
+        let there = real.iter().filter(|pod| ended(pod) || self.is_there(**pod, changes));
         let pods = there.map(|pod| &self.pods[*pod]).filter(|&pod| of_set(pod));
         pods.filter_map(Pod::number).collect()
     }

@@ -166,13 +166,13 @@ impl ClusterState {
             return of_all;
         }
         let all = counted.max(of_all)?;
-        own.max(Some(all.saturating_sub(self.unplaced(workload))))
+        own.max(Some(all.saturating_sub(self.without_places(workload))))
     }
 
     /// Pods that a stated minimum may count and that nobody waits for: those of which no places are
     /// kept, and those that came last and have ended. Of one maker those who were made last know
     /// best, of whom the fewest are still to come.
-    fn unplaced(&self, workload: WorkloadIdx) -> u32 {
+    fn without_places(&self, workload: WorkloadIdx) -> u32 {
         let over = self.over(workload);
         let mut of_makers: BTreeMap<&Text, u32> = BTreeMap::new();
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);

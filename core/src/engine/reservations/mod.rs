@@ -28,11 +28,11 @@
 //!
 //! Restart: reservations are made anew from facts; how often one was broken, what was promised
 //! first, and what was [`learned`], is forgotten. Cost: nothing while nobody says how long it runs.
-//! Else a search of a start takes a dozen plays of the timetable, a look at one that is known two or three,
-//! and work that is settled beside reservations that it could delay one to four, up to a bound in
-//! each step ([`held`]). At most `reservations.most` are kept of heads that compete for the same
-//! nodes or quota ([`pools`]), and at most [`FORECASTS_MAX`] plays of a step look for new ones;
-//! nothing is kept for work that is no head. Whoever has none because of a bound says so
+//! Else a search of a start takes a dozen plays of the timetable, a look at one that is known two
+//! or three, and work that is settled beside reservations that it could delay one to four, up to a
+//! bound in each step ([`held`]). At most `reservations.most` are kept of heads that compete for
+//! the same nodes or quota ([`pools`]), and at most [`FORECASTS_MAX`] plays of a step look for new
+//! ones; nothing is kept for work that is no head. Whoever has none because of a bound says so
 //! ([`Unreserved`]).
 
 use std::cmp::Reverse;
