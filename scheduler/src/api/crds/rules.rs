@@ -274,8 +274,9 @@ const FLAVOR_RULES: &[Rule] = &[
         kinds: FLAVOR,
         path: "spec.nodeLabels",
         rule: concat!(
-            r"self.all(key, key.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?",
-            r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
+            "self.all(key, key.indexOf('/') <= 253 && ",
+            "key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",
+            "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
         ),
         message: "a key is no label key; write name or domain/name",
         ..ANY
