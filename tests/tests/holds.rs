@@ -113,6 +113,22 @@ fn a_stop_that_came_about_puts_off_no_other() {
     assert_eq!(stops(&last).len(), 2, "at once");
 }
 
+/// Its object has to outlive its pods then, though no reason of a victim says that it is held.
+#[test]
+fn who_is_held_while_it_leaves_for_another_is_known_to_be() {
+    let mut engine = running();
+    let held = |engine: &Engine| engine.details(&text(TEAM), &text("g")).expect("it is there").held;
+    let mut boss = pod("boss", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    boss.priority = 10;
+    let stopped = stops(&engine.step(NOW, vec![Input::Pod(boss)])).len();
+    assert_eq!((stopped, view(&engine, "g").state, held(&engine)), (2, State::Evicting, false));
+    assert!(stops(&engine.step(after(1), vec![deactivated()])).is_empty(), "it leaves already");
+    assert_eq!((view(&engine, "g").state, held(&engine)), (State::Evicting, true));
+    engine.step(after(2), vec![active()]);
+    assert!(!held(&engine));
+    engine.recount();
+}
+
 /// A group is whoever names it; an owner that was made anew is other work.
 #[test]
 fn who_comes_in_place_of_a_member_is_held_as_that_one_was() {

@@ -119,6 +119,7 @@ impl Engine {
             planned: planned.collect(),
             victims: victims.iter().filter_map(named).collect(),
             stop_asked: self.stops.awaits(index),
+            held: state.is_held(index),
             failures: entry.requeue.failures.max(entry.requeue.unready()),
             retry_at: entry.requeue.not_before,
         }

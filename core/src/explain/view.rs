@@ -118,6 +118,8 @@ pub struct WorkloadDetails {
     pub victims: Vec<Text>,
     /// Its stop was asked for, and may still be refused.
     pub stop_asked: bool,
+    /// A Workload object says that it may not run.
+    pub held: bool,
     /// Failures in a row.
     pub failures: u32,
     /// When it is tried again after the last one.
@@ -135,8 +137,7 @@ pub struct Uncharged {
     pub nodes: Vec<Text>,
     /// What they use of the queue's resources without holding quota for it.
     pub amounts: Amounts,
-    /// Flavors of the queue that were looked at, in its order: none has the nodes by its labels
-    /// and takes the pods by its taints.
+    /// Flavors of the queue that were tried, in its order: none has these nodes and takes the pods.
     pub flavors: Vec<Text>,
 }
 
@@ -266,8 +267,7 @@ pub struct LocalQueueView {
     pub admitted: u32,
     /// Quota that they hold, by flavor and resource; every pair of its ClusterQueue is named.
     pub used: BTreeMap<(Text, Text), i64>,
-    /// What it used of late by resource, in thousandths of amounts, and when that was reckoned,
-    /// where that decides who goes first.
+    /// Used of late by resource, in thousandths of amounts, and as of when, if that decides turns.
     pub consumed: Option<(BTreeMap<Text, i64>, Time)>,
     /// By which it goes first then: that, over its weight, in thousandths; `i64::MAX`: no weight.
     pub usage: Option<i64>,

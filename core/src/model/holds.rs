@@ -123,6 +123,11 @@ impl ClusterState {
         others.iter().find(|(namespace, _)| *namespace == entry.id.namespace).cloned()
     }
 
+    /// Whether some Workload object says that a workload may not run.
+    pub(crate) fn is_held(&self, workload: WorkloadIdx) -> bool {
+        !self.facts.deactivated.is_empty() && self.held_by(workload).is_some()
+    }
+
     /// Why a workload that holds quota or nodes has to give them back for nobody's sake.
     pub(crate) fn must_stop(&self, workload: WorkloadIdx) -> Option<PreemptionReason> {
         let entry = &self.workloads[workload];
@@ -136,7 +141,7 @@ impl ClusterState {
         if !holds || queued && none || self.leaving(workload) {
             return None;
         }
-        if !none && self.held_by(workload).is_some() {
+        if self.is_held(workload) {
             return Some(PreemptionReason::Deactivated);
         }
         if queued {

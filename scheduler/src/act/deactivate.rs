@@ -1,5 +1,8 @@
 //! Says on a Workload object that its work may not run. Saying it twice changes nothing; where an
 //! earlier try may have said it, it is read first.
+//!
+//! The same patch takes the pods of a group off the object where it is to outlive them
+//! ([`super::outlive`]).
 
 use capstan_core::model::input::Text;
 use capstan_core::plan::EffectResult;
@@ -15,8 +18,8 @@ use crate::api::workload::Workload;
 pub(super) async fn deactivate(
     line: &Line<'_>,
     progress: &mut Progress,
-    namespace: &Text,
-    name: &Text,
+    (namespace, name): (&Text, &Text),
+    outlives: bool,
 ) -> Try {
     if progress.doubt {
         let found: Workload = line.read_named(Some(namespace), name).await?.ok_or_else(gone)?;
@@ -25,7 +28,10 @@ pub(super) async fn deactivate(
         }
         progress.not_done()?;
     }
-    let body = json!({ "spec": { "active": false } });
+    let mut body = json!({ "spec": { "active": false } });
+    if outlives {
+        body["metadata"] = json!({ "ownerReferences": null });
+    }
     let (params, body) = (PatchParams::default(), Patch::Merge(&body));
     let request = kube::core::Request::new(Workload::url_path(&(), Some(namespace)));
     let reply = line.write(progress, request.patch(name, &params, &body)).await?;

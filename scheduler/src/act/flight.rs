@@ -11,6 +11,7 @@ use capstan_core::plan::{Action, Effect, EffectId, EffectResult, Precondition};
 use tokio::time::Instant;
 
 use super::line::Line;
+use super::outlive::{self, Gate};
 use super::queue::Shared;
 use super::{Answer, bind, claims, deactivate, evict, owner, tolerate, volumes};
 use crate::client::REQUEST_TIMEOUT;
@@ -30,6 +31,10 @@ const UNANSWERED: &str = "the API server does not answer";
 pub(super) struct Flight {
     pub(super) effect: Effect,
     pub(super) progress: Progress,
+    /// The Workload object of its work is to outlive the pods of that.
+    pub(super) outlives: bool,
+    /// What has to come about before it, which others wait for, too.
+    pub(super) gate: Option<Box<Gate>>,
     /// What is left of its time: tries and the pauses between them take it.
     left: Duration,
     tries: u32,
@@ -142,7 +147,7 @@ impl Drop for Owed {
 }
 
 impl Flight {
-    pub(super) fn new(shared: &Arc<Shared>, effect: Effect) -> Flight {
+    pub(super) fn new(shared: &Arc<Shared>, effect: Effect, outlives: bool) -> Flight {
         shared.owed.send_modify(|owed| *owed += 1);
         let action = super::word(&effect.action);
         let owner = owner_of(&effect.action).cloned();
@@ -150,7 +155,8 @@ impl Flight {
         let left = Duration::from_millis(u64::try_from(effect.patience.0).unwrap_or(0));
         // Longer than a year is as good as a year, and never overflows a clock.
         let left = left.min(Duration::from_secs(365 * 24 * 3_600));
-        Flight { effect, progress: Progress::default(), left, tries: 0, owed }
+        let progress = Progress::default();
+        Flight { effect, progress, outlives, gate: None, left, tries: 0, owed }
     }
 
     pub(super) fn is_bind(&self) -> bool {
@@ -162,7 +168,17 @@ impl Flight {
         owner_of(&self.effect.action)
     }
 
-    fn answer(mut self, result: EffectResult) {
+    /// Whether it stops a pod that the object of its work has to let go of before.
+    pub(super) fn needs_gate(&self) -> bool {
+        self.outlives && matches!(self.effect.action, Action::Evict { .. })
+    }
+
+    /// How long it is tried at most, before it began.
+    pub(super) fn patience(&self) -> Duration {
+        self.left
+    }
+
+    pub(super) fn answer(mut self, result: EffectResult) {
         self.owed.result = Some(result);
     }
 
@@ -191,14 +207,21 @@ impl Flight {
         }
     }
 
-    /// The pause before the next try. Half of it is spread by the effect's number, so that what
-    /// failed together does not come back together.
-    fn pause(&self, shared: &Shared, after: Option<Duration>) -> Duration {
+    /// One try failed. The pause before the next one: half of it is spread by the effect's number,
+    /// so that what failed together does not come back together.
+    pub(super) fn failed(
+        &mut self,
+        shared: &Shared,
+        (why, after): (&str, Option<Duration>),
+    ) -> Duration {
         let doubled = 1_u32.checked_shl(self.tries).unwrap_or(u32::MAX);
         let limits = &shared.limits;
         let full = limits.first_pause.saturating_mul(doubled).min(limits.longest_pause);
         let spread = u32::try_from(self.effect.id.0.wrapping_mul(37) % 64).expect("below 64");
         let asked = after.unwrap_or_default().min(ASKED_MAX);
+        self.tries += 1;
+        let (effect, tries) = (self.effect.id.0, self.tries);
+        tracing::debug!(effect, workload = %self.effect.workload, tries, why, "not done yet");
         asked.max(full / 2) + full / 2 * spread / 64
     }
 }
@@ -210,18 +233,21 @@ fn owner_of(action: &Action) -> Option<&Text> {
     }
 }
 
-fn too_late(why: &str) -> EffectResult {
+/// The answer of what certainly was not done in its time.
+pub(super) fn too_late(why: &str) -> EffectResult {
     EffectResult::Refused(format!("not done in time: {why}").into())
 }
 
 /// One try, and what follows from it.
-pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
+pub(super) async fn fly(shared: Arc<Shared>, flight: Flight) {
     flight.note_wait(&shared);
+    let Some(mut flight) = outlive::pass(&shared, flight).await else { return };
     let begun = Instant::now();
     let line = Line::new(&shared, flight.is_bind(), flight.time());
     flight.progress.late = flight.left.is_zero();
     flight.progress.begun = Some(begun);
-    let tried = one_try(&line, &flight.effect, &mut flight.progress).await;
+    let of = (&flight.effect, flight.outlives);
+    let tried = one_try(&line, of, &mut flight.progress).await;
     flight.spend(begun.elapsed().saturating_sub(line.waited()));
     if flight.effect.completes {
         shared.tried(flight.effect.id);
@@ -231,10 +257,7 @@ pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
         // Whatever was sent before may have been carried out; the next leader will see.
         Err(Stop::GiveUp) => flight.answer(EffectResult::TimedOut),
         Err(Stop::Again { why, after }) => {
-            let pause = flight.pause(&shared, after);
-            flight.tries += 1;
-            let (effect, tries) = (flight.effect.id.0, flight.tries);
-            tracing::debug!(effect, workload = %flight.effect.workload, tries, why, "not done yet");
+            let pause = flight.failed(&shared, (&why, after));
             flight.spend(pause);
             if flight.is_over() {
                 return flight.answer(too_late(&why));
@@ -244,7 +267,11 @@ pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
     }
 }
 
-async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> Try {
+async fn one_try(
+    line: &Line<'_>,
+    (effect, outlives): (&Effect, bool),
+    progress: &mut Progress,
+) -> Try {
     let wanted = match &effect.precondition {
         Precondition::Uid(uid) => Some(uid),
         Precondition::None => None,
@@ -290,7 +317,7 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
             claims::release(line, progress, pod, claims).await
         }
         Action::Deactivate { namespace, name } => {
-            deactivate::deactivate(line, progress, namespace, name).await
+            deactivate::deactivate(line, progress, (namespace, name), outlives).await
         }
         // They report, and are the publisher's.
         Action::Status(_) | Action::Event { .. } => Ok(EffectResult::Done),

@@ -16,7 +16,8 @@
 //!
 //! - `queue` says which effect is next and how many are under way; `flight` is one effect with its
 //!   time, its doubts and the answer that it owes; `line` sends its requests.
-//! - `nodes` knows which nodes closed while binds waited.
+//! - `nodes` knows which nodes closed while binds waited; `outlive` has the object that holds a
+//!   group let go of its pods before they are stopped.
 //! - `bind`, `claims` (with `special`, the claims for extended resources), `deactivate`, `evict`,
 //!   `owner`, `tolerate`, `volumes` are the protocols, one file each.
 //!
@@ -45,6 +46,7 @@ mod evict;
 mod flight;
 mod line;
 mod nodes;
+mod outlive;
 mod owner;
 mod queue;
 mod special;
@@ -53,10 +55,11 @@ mod tests;
 mod tolerate;
 mod volumes;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan_core::model::input::Input;
+use capstan_core::model::input::{Input, Text};
 use capstan_core::plan::{Action, Effect, EffectId, EffectResult};
 use capstan_core::time::Time;
 use kube::Client;
@@ -162,8 +165,18 @@ impl Executor {
     /// Takes effects on; never blocks, from any thread. Each is answered once, from another
     /// thread.
     pub fn dispatch(&self, effects: Vec<Effect>) {
-        let flights = effects.into_iter().map(|effect| Flight::new(&self.shared, effect));
-        self.shared.take_on(flights.collect());
+        self.dispatch_outlived(effects, &BTreeSet::new());
+    }
+
+    /// The same, where the Workload objects of some work (`namespace/name`) are to outlive its
+    /// pods, which they may name as their owners: they let go of them before the first of those is
+    /// stopped, and when they say that the work may not run.
+    pub fn dispatch_outlived(&self, effects: Vec<Effect>, outliving: &BTreeSet<Text>) {
+        let flight = |effect: Effect| {
+            let outlives = outliving.contains(&effect.workload);
+            Flight::new(&self.shared, effect, outlives)
+        };
+        self.shared.take_on(effects.into_iter().map(flight).collect());
     }
 
     /// What the engine is told at this time: binds that were decided before their node was deleted

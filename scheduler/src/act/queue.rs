@@ -13,6 +13,9 @@
 //! What is done to one owner is done in the order in which it was decided, each after the answer to
 //! the one before: one that is stopped while its resume is still on its way would seem to be
 //! stopped already, and run for nobody when that arrives.
+//!
+//! Of evictions of one group whose object is to outlive its pods the first goes alone until that
+//! object has let go of them (`outlive`).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,6 +32,7 @@ use tokio::time::Instant;
 
 use super::flight::{self, Flight};
 use super::nodes::Nodes;
+use super::outlive::Gate;
 use super::{Answers, Limits, Means};
 use crate::client::bucket::Bucket;
 use crate::clock::Clock;
@@ -74,6 +78,8 @@ struct Queue {
     others: VecDeque<Flight>,
     /// What waits for the answer to what is done to its owner before, by uid of those owners.
     turns: BTreeMap<Text, VecDeque<Flight>>,
+    /// What waits behind the first eviction of its group, by `namespace/name` of those groups.
+    gates: BTreeMap<Text, VecDeque<Flight>>,
     under_way: usize,
     /// How many of those under way are no binds.
     others_under_way: usize,
@@ -95,6 +101,25 @@ impl Queue {
         match self.turns.entry(owner.clone()) {
             Entry::Vacant(free) => {
                 free.insert(VecDeque::new());
+                Some(flight)
+            }
+            Entry::Occupied(mut taken) => {
+                taken.get_mut().push_back(flight);
+                None
+            }
+        }
+    }
+
+    /// The effect itself, with what has to come about before it, if it is the first that needs
+    /// that; one that another sees to the same for is kept until then.
+    fn through_gate(&mut self, shared: &Arc<Shared>, mut flight: Flight) -> Option<Flight> {
+        if !flight.needs_gate() {
+            return Some(flight);
+        }
+        match self.gates.entry(flight.effect.workload.clone()) {
+            Entry::Vacant(free) => {
+                free.insert(VecDeque::new());
+                flight.gate = Some(Box::new(Gate::before(shared, &flight)));
                 Some(flight)
             }
             Entry::Occupied(mut taken) => {
@@ -160,6 +185,7 @@ impl Shared {
         let mut holding = Vec::new();
         for flight in flights {
             let Some(flight) = queue.in_turn(flight) else { continue };
+            let Some(flight) = queue.through_gate(self, flight) else { continue };
             if flight.is_bind() && flight.effect.completes {
                 holding.push(flight.effect.id);
             }
@@ -220,6 +246,21 @@ impl Shared {
         self.start();
     }
 
+    /// Others of this group may begin.
+    pub(super) fn let_out(self: &Arc<Shared>, workload: &Text) {
+        let mut queue = self.queue.lock();
+        // None of a queue that was closed before.
+        let Some(waiting) = queue.gates.remove(workload) else { return };
+        queue.others.extend(waiting);
+        drop(queue);
+        self.start();
+    }
+
+    /// Others of this group, which wait no more.
+    pub(super) fn waiting_at(&self, workload: &Text) -> VecDeque<Flight> {
+        self.queue.lock().gates.remove(workload).unwrap_or_default()
+    }
+
     /// Takes an effect on again after its pause.
     pub(super) fn resume(self: &Arc<Shared>, flight: Flight) {
         let mut queue = self.queue.lock();
@@ -265,9 +306,9 @@ impl Shared {
             std::mem::take(&mut queue.binds),
             std::mem::take(&mut queue.others),
         ];
-        let turns = std::mem::take(&mut queue.turns);
+        let waiting = [std::mem::take(&mut queue.turns), std::mem::take(&mut queue.gates)];
         drop(queue);
-        drop((left, turns));
+        drop((left, waiting));
         self.closed.send_replace(true);
     }
 

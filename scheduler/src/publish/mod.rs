@@ -72,6 +72,7 @@ pub use places::Standing;
 pub use plan::Name;
 pub use rates::{Limits, What};
 pub use task::{Reporter, run};
+pub use workload::{is_bare, lets_go};
 
 use entry::Key;
 use events::Told;

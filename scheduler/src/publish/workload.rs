@@ -112,20 +112,24 @@ fn owners(details: &WorkloadDetails) -> Vec<OwnerReference> {
     }
 }
 
-/// Whether the pods of a group without an owner are being stopped because it may not run: its
-/// object has to let go of them while they are there.
-pub(super) fn lets_go(details: &WorkloadDetails) -> bool {
+/// Whether work is a group without an owner: its object goes with its pods, unless it holds it.
+pub fn is_bare(details: &WorkloadDetails) -> bool {
+    details.group.is_some() && details.owner.is_none()
+}
+
+/// Whether a group without an owner is being stopped that may not run: its object has to let go of
+/// its pods while they are there.
+pub fn lets_go(details: &WorkloadDetails) -> bool {
     let why = details.view.preempted.as_ref().map(|stop| stop.reason.as_str());
-    let bare = details.group.is_some() && details.owner.is_none();
-    bare && details.view.state == State::Evicting && why == Some("Deactivated")
+    let held = details.held || why == Some("Deactivated");
+    is_bare(details) && details.view.state == State::Evicting && held
 }
 
 /// Whether an object keeps a group without an owner from running: it says so, or the engine saw
 /// that it does.
 fn holds_back(shown: &Compared, details: &WorkloadDetails) -> bool {
-    let bare = details.group.is_some() && details.owner.is_none();
-    let seen = matches!(details.view.reason, Some(Reason::Deactivated { .. }));
-    bare && (!shown.spec.active || seen) || lets_go(details)
+    let seen = details.held || matches!(details.view.reason, Some(Reason::Deactivated { .. }));
+    is_bare(details) && (!shown.spec.active || seen) || lets_go(details)
 }
 
 /// Who it should go with, where it is to be said anew: its owner is another, or no more than half
@@ -134,6 +138,8 @@ fn holds_back(shown: &Compared, details: &WorkloadDetails) -> bool {
 ///
 /// What holds a group goes with nobody: its pods are stopped all at once, and who makes them again
 /// would find the hold gone with them. Nobody else deletes it then; we do once its work is gone.
+/// That it lets go before we stop any of them, [`crate::act`] sees to; this is for however else
+/// they end.
 fn owners_anew(shown: &Compared, details: &WorkloadDetails) -> Option<Vec<OwnerReference>> {
     if holds_back(shown, details) {
         return (!shown.owners.is_empty()).then(Vec::new);

@@ -17,13 +17,14 @@
 //! server 15 % more time for each bind. So while binds wait for a slot, and what would be decided
 //! now would wait behind them, the thread rests on, up to [`REST_MOST`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use capstan_core::Engine;
+use capstan_core::explain::view::WorkloadDetails;
 use capstan_core::model::input::{Input, Text};
 use capstan_core::plan::{Action, Effect, EffectId, EffectResult, PodRef, StepOutput};
 use capstan_core::policy::Policy;
@@ -39,7 +40,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::live::{Group, Kind, Live, Seen};
 use crate::metrics::{Metrics, Switches};
-use crate::publish::Publisher;
+use crate::publish::{self, Publisher};
 use crate::serve::Health;
 
 /// Messages in one turn at most, so that a step is never put off for long.
@@ -373,6 +374,26 @@ impl Desk {
         }
     }
 
+    /// Work whose Workload is to outlive the pods that these effects stop, or stop soon.
+    fn outliving(&self, acts: &[Effect]) -> BTreeSet<Text> {
+        let mut asked: BTreeMap<&Text, bool> = BTreeMap::new();
+        for effect in acts {
+            let is_so: fn(&WorkloadDetails) -> bool = match effect.action {
+                Action::Evict { alone: false, .. } => publish::lets_go,
+                Action::Deactivate { .. } => publish::is_bare,
+                _ => continue,
+            };
+            asked.entry(&effect.workload).or_insert_with(|| {
+                let Some((namespace, name)) = effect.workload.split_once('/') else { return false };
+                let (namespace, name): (Text, Text) = (namespace.into(), name.into());
+                let details = self.engine.details(&namespace, &name);
+                details.is_some_and(|details| is_so(&details))
+                    && !self.tools.publisher.is_anothers(&namespace, &name)
+            });
+        }
+        asked.into_iter().filter(|(_, is_so)| *is_so).map(|(name, _)| name.clone()).collect()
+    }
+
     /// What acts goes first; what is told waits for a free moment.
     fn hand_out(&mut self, effects: Vec<Effect>) {
         let says =
@@ -390,7 +411,8 @@ impl Desk {
             }
         }
         self.acts |= !acts.is_empty();
-        self.tools.executor.dispatch(acts);
+        let outliving = self.outliving(&acts);
+        self.tools.executor.dispatch_outlived(acts, &outliving);
         self.looks.news(says);
     }
 

@@ -1,7 +1,7 @@
 //! Work that people hold by its Workload: it stops, waits with the reason, and goes on later; and
 //! a queue that is drained.
 
-use capstan_tests::cluster::{ControlPlane, GpuNodes, name_of};
+use capstan_tests::cluster::{Audited, ControlPlane, GpuNodes, Options, name_of};
 use serde_json::{Value, json};
 
 use crate::scene::{self, Job, bare_gang, cluster, led, running, submit, wait_for};
@@ -60,6 +60,15 @@ fn a_workload_that_is_deactivated_stops_and_goes_on_when_it_is_active_again() {
     wait_for(&cluster, "pods", "it runs again", runs);
 }
 
+/// The gang `duo` without an owner, whose pods are gone as soon as they are deleted.
+fn duo() -> Vec<Value> {
+    let mut members = bare_gang("duo", 2);
+    for member in &mut members {
+        member["spec"]["terminationGracePeriodSeconds"] = json!(0);
+    }
+    members
+}
+
 /// Work that comes later runs, and no pod of the held gang is bound.
 fn duo_stays_held(cluster: &ControlPlane) {
     submit(cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "other", 4) }]);
@@ -106,15 +115,60 @@ fn a_gang_without_an_owner_stays_held_when_all_its_pods_are_replaced() {
 
 #[test]
 fn a_gang_without_an_owner_that_is_held_while_it_runs_stays_so_when_its_pods_are_made_again() {
-    let (cluster, _capstan) = led(&GpuNodes::new("h100", 1));
-    scene::create(&cluster, bare_gang("duo", 2));
+    let options = Options { controller_manager: true, kwok: true, audit: true, ..Options::bare() };
+    let cluster = scene::cluster_with(options, &GpuNodes::new("h100", 1));
+    cluster.apply(include_str!("one-queue.yaml")).expect("applied");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    scene::create(&cluster, duo());
     let before = wait_for(&cluster, "workloads.capstan.sh", "it runs", |all| {
         state(all, "duo").0 == "Running"
     });
     let hold = json!({"spec": {"active": false}}).to_string();
     cluster.kubectl(&["patch", "wl", "duo", "--type", "merge", "-p", &hold]).expect("patched");
     wait_for(&cluster, "pods", "its pods are stopped", <[Value]>::is_empty);
-    scene::create(&cluster, bare_gang("duo", 2));
+    scene::create(&cluster, duo());
+    let after = wait_for(&cluster, "workloads.capstan.sh", "it is held", |all| {
+        let (state, reason) = state(all, "duo");
+        state == "Queued" && reason.contains("spec.active: false")
+    });
+    assert_eq!(after[0]["metadata"]["uid"], before[0]["metadata"]["uid"], "by the same object");
+    duo_stays_held(&cluster);
+
+    // It was not luck: nobody deleted a pod before the object had let go of all of them.
+    let asked = cluster.audited().expect("the audit log");
+    let patches =
+        |it: &&Audited| (&*it.verb, &*it.resource, &*it.name) == ("patch", "workloads", "duo");
+    let by_hand = |it: &&Audited| it.uri.contains("fieldManager=kubectl-patch");
+    let held = asked.iter().filter(patches).find(by_hand).expect("it was held").received;
+    let deletes = asked.iter().filter(|it| (&*it.verb, &*it.resource) == ("delete", "pods"));
+    let stopped = deletes.map(|it| it.received).min().expect("its pods were stopped");
+    let lets_go = |it: &Audited| held < it.received && it.received < stopped && it.is_done();
+    assert!(asked.iter().filter(patches).any(lets_go), "{asked:#?}");
+}
+
+/// The same where nobody but Capstan says that it may not run.
+#[test]
+fn a_gang_without_an_owner_that_never_starts_is_held_when_its_pods_are_made_again() {
+    let config = "waitForPodsReady: {timeout: 3s, requeuingStrategy: {backoffLimitCount: 0}}\n";
+    let cluster = cluster(&GpuNodes::new("h100", 1));
+    cluster.apply(include_str!("one-queue.yaml")).expect("applied");
+    let mut capstan = cluster.capstan("capstan-0", config).expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let never_starts = || {
+        let mut members = duo();
+        for member in &mut members {
+            member["metadata"]["labels"]["capstan.sh/queue"] = json!("gpus");
+            member["metadata"]["annotations"]["test.capstan.sh/never-starts"] = json!("true");
+        }
+        members
+    };
+    scene::create(&cluster, never_starts());
+    let before = wait_for(&cluster, "workloads.capstan.sh", "it has its object", |all| {
+        all.iter().any(|it| name_of(it) == "duo")
+    });
+    wait_for(&cluster, "pods", "its pods are stopped", <[Value]>::is_empty);
+    scene::create(&cluster, never_starts());
     let after = wait_for(&cluster, "workloads.capstan.sh", "it is held", |all| {
         let (state, reason) = state(all, "duo");
         state == "Queued" && reason.contains("spec.active: false")

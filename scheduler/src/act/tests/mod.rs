@@ -4,6 +4,7 @@ mod bind;
 mod bounds;
 mod claims;
 mod evict;
+mod outlive;
 mod owner;
 mod random;
 mod rates;

@@ -91,6 +91,7 @@ fn gang(state: State) -> WorkloadDetails {
         planned: Default::default(),
         victims: Vec::new(),
         stop_asked: false,
+        held: false,
         failures: 0,
         retry_at: None,
     }

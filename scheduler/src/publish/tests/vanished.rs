@@ -174,6 +174,24 @@ fn what_holds_a_bare_gang_goes_with_nobody_before_its_pods_are_stopped() {
     assert_eq!(stopped(PreemptionReason::Priority), None);
 }
 
+/// Whatever is told of it: while it is stopped for others, or gathers, no reason says so.
+#[test]
+fn what_holds_a_bare_gang_goes_with_nobody_whatever_state_that_is_in() {
+    for state in [State::Gathering, State::Running, State::Evicting] {
+        let mut of = bare(&["a", "b"]);
+        of.view.state = state;
+        assert_eq!(named_anew(true, &["a", "b"], &of), None, "{state:?}");
+        assert!(!workload::lets_go(&of));
+        of.held = true;
+        assert_eq!(named_anew(true, &["a", "b"], &of), Some(Vec::new()), "{state:?}");
+        assert_eq!(workload::lets_go(&of), state == State::Evicting);
+        // One of an owner, or a pod of its own, goes with that.
+        of.group = None;
+        assert_eq!(named_anew(true, &["a", "b"], &of), None, "{state:?}");
+        assert!(!workload::lets_go(&of));
+    }
+}
+
 #[test]
 fn a_bare_gang_whose_pods_all_vanish_together_stays_held() {
     let (mut plan, mut api) = ready();

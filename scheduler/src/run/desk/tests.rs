@@ -15,7 +15,6 @@ use crate::client::bucket::Bucket;
 use crate::config::QuotaApi;
 use crate::lease::Leadership;
 use crate::live::Object;
-use crate::publish;
 use crate::read::kinds::{Origin, Queueing};
 
 #[test]
@@ -64,17 +63,28 @@ struct Bench {
     executor: Arc<Executor>,
     health: Arc<Health>,
     bound: Arc<parking_lot::Mutex<Vec<String>>>,
+    /// What was asked of the API server: the method and the last part of the path.
+    asked: Arc<parking_lot::Mutex<Vec<String>>>,
 }
 
 impl Bench {
     fn new(config: &Config) -> Bench {
         let bound: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
-        let kept = bound.clone();
+        let asked: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
+        let (kept, log) = (bound.clone(), asked.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
             let path = request.uri().path().to_owned();
             let pod = path.strip_suffix("/binding").and_then(|path| path.rsplit('/').next());
             kept.lock().extend(pod.map(str::to_owned));
-            let body = Body::from(json!({}).to_string().into_bytes());
+            let last = path.rsplit('/').next().unwrap_or_default();
+            log.lock().push(format!("{} {last}", request.method()));
+            // Every Workload goes with a pod.
+            let body = match path.contains("/workloads/") {
+                true => json!({ "metadata": { "uid": "w", "ownerReferences": [
+                    { "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p" }] } }),
+                false => json!({}),
+            };
+            let body = Body::from(body.to_string().into_bytes());
             async move { Ok::<_, BoxError>(Response::builder().status(201).body(body)?) }
         });
         let clock = Clock::start();
@@ -101,7 +111,7 @@ impl Bench {
             health: health.clone(),
             synced: watch::channel(false).0,
         };
-        Bench { desk: Desk::new(config, tools), executor, health, bound }
+        Bench { desk: Desk::new(config, tools), executor, health, bound, asked }
     }
 
     /// One that has seen this many nodes of one cpu, and otherwise an empty cluster.
@@ -390,4 +400,35 @@ async fn who_ends_answers_nobody() {
     bench.desk.take(Message::Ask(Asked::of(Question::Line(None, "q".into(), to))));
     bench.told(Message::Stop);
     assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+}
+
+/// A member of the gang `duo` that runs there.
+fn member(at: usize) -> Seen {
+    let name = format!("duo-{at}");
+    let pod = json!({ "metadata": { "name": name, "namespace": "ns", "uid": name,
+            "resourceVersion": "100", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "capstan.sh/gang": "duo" },
+            "annotations": { "capstan.sh/min-member": "2" } },
+        "spec": { "schedulerName": "capstan", "nodeName": format!("n{at}"),
+            "containers": [{ "resources": { "requests": { "cpu": "1" } } }] } });
+    Seen::Applied(Object::Pod(serde_json::from_value(pod).expect("a pod")))
+}
+
+/// Nobody but the executor can have it let go before the pods are gone: what is told of work that
+/// is being stopped waits until that has come about.
+#[tokio::test]
+async fn what_holds_a_gang_lets_go_of_its_pods_before_they_are_stopped() {
+    let mut bench = Bench::with_nodes(2);
+    bench.sees(vec![member(0), member(1), job(100)]);
+    bench.told(lead());
+    assert_eq!(bench.desk.phase, Phase::Leading);
+    let hold = json!({ "metadata": { "name": "duo", "namespace": "ns", "uid": "w" },
+        "spec": { "active": false } });
+    let hold = Object::Queueing(Queueing::Workload, Origin::Capstan, Box::new(hold));
+    bench.sees(vec![Seen::Applied(hold)]);
+    assert_eq!(bench.bound().await, [] as [String; 0]);
+    let mut asked = bench.asked.lock().clone();
+    asked[2..].sort_unstable();
+    let stops = ["DELETE duo-0", "DELETE duo-1", "PATCH status", "PATCH status"];
+    assert_eq!(asked, [&["GET duo", "PATCH duo"][..], &stops].concat());
 }
