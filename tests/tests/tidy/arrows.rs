@@ -35,6 +35,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "prometheus",
             "proptest",
             "regex",
+            "ring",
             "schemars",
             "serde",
             "serde-saphyr",

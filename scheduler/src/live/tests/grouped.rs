@@ -374,8 +374,8 @@ fn a_leader_keeps_places_for_workers_of_its_gang_alone() {
             live.take(Seen::Applied(in_set("p", true, named(own))));
             let known = of_pod(&mut live, "p").to_come;
             let sets = known.as_ref().map_or(0, |known| known.sets.len());
-            // A group of Kueue's says itself how many it is.
-            let kept = kept && !(own && way == "kueue");
+            // A group of Kueue's says itself how many it is; here none does.
+            let kept = kept && !(own && !worker && way == "kueue");
             assert_eq!(sets, usize::from(kept), "{said}");
             let name = known.as_ref().and_then(|known| known.name.as_deref());
             assert_eq!(name, kept.then_some("l-0"), "{said}");
