@@ -9,7 +9,10 @@ const PODS: [&str; 3] = ["p", "q", "r"];
 
 /// The Workload `w`, which is inactive and names owners of this kind.
 fn workload(kind: &str) -> Value {
-    let owner = |name: &str| json!({ "apiVersion": "v1", "kind": kind, "name": name, "uid": format!("uid-{name}") });
+    let owner = |name: &str| {
+        let uid = format!("uid-{name}");
+        json!({ "apiVersion": "v1", "kind": kind, "name": name, "uid": uid })
+    };
     json!({
         "kind": "Workload",
         "metadata": { "namespace": "a", "name": "w", "uid": "uid-w",
