@@ -279,6 +279,14 @@ impl QuotaState {
         self.shares.is_some()
     }
 
+    /// Whether what a queue borrows gives way to everybody else, as it has no weight, or a cohort
+    /// around it has none; while fair sharing is off nobody does.
+    pub fn weightless(&self, queue: QueueIdx) -> bool {
+        let node = self.queues[queue.at()].node;
+        let shares = self.shares.as_ref().zip(node);
+        shares.is_some_and(|(shares, node)| shares.weightless(&self.tree, node))
+    }
+
     /// Share of a node as things are; while fair sharing is off nobody has any.
     pub fn share(&self, node: QuotaIdx) -> Share {
         self.share_with(node, &[])

@@ -123,6 +123,13 @@ impl Shares {
         self.lendable = lendable(tree, resource);
     }
 
+    /// Whether a node, or a cohort around it that has one, has no weight: whatever it borrows, its
+    /// share is larger than any other.
+    pub fn weightless(&self, tree: &QuotaTree, node: QuotaIdx) -> bool {
+        let mut around = std::iter::successors(Some(node), |node| tree.parent(*node));
+        around.any(|node| tree.parent(node).is_some() && self.weights[node.at()].0 == 0)
+    }
+
     /// Share of a node as if it used so much more than it does.
     pub fn of(
         &self,

@@ -15,6 +15,13 @@
 //! - a share has stopped the work before, on a start that it had been promised and that did not
 //!   last: then that promise is still *owed*, and counts as the first one.
 //!
+//! Turns: work that is late goes before all that borrow, and if one queue's did so each time, those
+//! with long run times would get what shares are to divide, whatever its weight. So after a start
+//! that lasts, work of the same queue counts as late only once the others that waited had their
+//! part: the length of that run, by their weights over its own (those of queues; how cohorts weigh
+//! is left out). Until then its starts last only if others were held for them. Work of a queue
+//! without weight, which is to give way to all, is never late, and no start of it lasts.
+//!
 //! Until the work should have ended, and for as long as ends are believed to be late, nobody stops
 //! it by its share, with either strategy. Who says no run time has an hour ([`UNKNOWN`]). Who stays
 //! within its own quota of what is short takes that back as ever (`InCohortReclamation`), and in
@@ -43,6 +50,8 @@ pub struct Lasting {
     runs: BTreeMap<WorkloadIdx, Run>,
     /// By full name, of work that a share stopped: when it was to start first.
     owed: BTreeMap<Text, Time>,
+    /// By name of a ClusterQueue: until when it is the others' turn.
+    rests: BTreeMap<Text, Time>,
 }
 
 /// One that runs.
@@ -65,19 +74,40 @@ pub struct Start {
     pub waited: bool,
     /// The work should have ended by then, and ends are not believed to be later.
     pub until: Time,
+    /// If it lasts others of its tree have their turn until then.
+    pub rests: Time,
+}
+
+/// When others that waited for a start have had their part, by weights in billionths: theirs in
+/// sum, and that of the queue that starts.
+pub fn rest_after(at: Time, runs: Span, (others, own): (u128, u64)) -> Time {
+    let (runs, own) = (runs.0.max(0).unsigned_abs(), u128::from(own.max(1)));
+    let rest = u128::from(runs).saturating_mul(others) / own;
+    let whole = rest.saturating_add(runs.into());
+    Time(at.0.saturating_add(i64::try_from(whole).unwrap_or(i64::MAX)))
 }
 
 impl Lasting {
-    /// Work of a name starts.
-    pub fn begin(&mut self, (workload, name): (WorkloadIdx, &Text), start: Start) {
+    /// Work of a name starts, of a queue of a name.
+    pub fn begin(&mut self, (workload, name, queue): (WorkloadIdx, &Text, &Text), start: Start) {
         self.runs.remove(&workload);
+        self.rests.retain(|_, until| start.at < *until);
         let owed = self.owed.remove(name);
-        let late = start.promised.is_some_and(|promised| promised < start.at);
-        let lasts = start.waited || late || owed.is_some();
-        let owes = start.promised.filter(|_| !lasts);
+        let first = start.promised.into_iter().chain(owed).min();
+        let late = owed.is_some() || first.is_some_and(|first| first < start.at);
+        let lasts = start.waited || late && !self.rests(queue, start.at);
+        let owes = first.filter(|_| !lasts);
+        if lasts {
+            self.rests.insert(queue.clone(), start.rests);
+        }
         if lasts || owes.is_some() {
             self.runs.insert(workload, Run { until: start.until, owes });
         }
+    }
+
+    /// Whether it is the turn of others than a queue.
+    pub fn rests(&self, queue: &Text, now: Time) -> bool {
+        self.rests.get(queue).is_some_and(|until| now < *until)
     }
 
     /// Work of a name is stopped, or is about to be, perhaps by a share.
@@ -155,8 +185,8 @@ mod tests {
     /// Starts at a time, promised for another one, and is to end at 100.
     fn begin(lasting: &mut Lasting, at: i64, promised: Option<i64>, waited: bool) {
         let (at, promised) = (Time(at), promised.map(Time));
-        let start = Start { at, promised, waited, until: Time(100) };
-        lasting.begin((WORK, &"team/big".into()), start);
+        let start = Start { at, promised, waited, until: Time(100), rests: Time(200) };
+        lasting.begin((WORK, &"team/big".into(), &"q".into()), start);
     }
 
     #[test]
@@ -210,6 +240,37 @@ mod tests {
         begin(&mut lasting, 10, None, false);
         lasting.stop((WORK, &name), true, Time(30));
         assert_eq!(lasting.owed(&name), None, "it was promised nothing");
+    }
+
+    #[test]
+    fn after_a_start_that_lasts_it_is_the_turn_of_others() {
+        let (mut lasting, queue) = (Lasting::default(), Text::from("q"));
+        begin(&mut lasting, 20, Some(10), false);
+        assert!(lasting.rests(&queue, Time(199)) && !lasting.rests(&queue, Time(200)));
+        assert!(!lasting.rests(&"other".into(), Time(20)));
+        // The next is late, and does not last, unless others were held for it.
+        begin(&mut lasting, 60, Some(50), false);
+        assert_eq!((lasting.until(WORK, Time(60)), lasting.all(Time(60)).count()), (None, 0));
+        lasting.stop((WORK, &"team/big".into()), true, Time(70));
+        assert_eq!(lasting.owed(&"team/big".into()), Some(Time(50)));
+        begin(&mut lasting, 80, Some(80), true);
+        assert_eq!(lasting.until(WORK, Time(80)), Some(Time(100)));
+        // Each start that does not last leaves the turn as it is.
+        let mut lasting = Lasting::default();
+        begin(&mut lasting, 20, Some(20), false);
+        assert!(!lasting.rests(&queue, Time(21)));
+    }
+
+    #[test]
+    fn others_have_their_part_by_weight() {
+        let hour = Span::minutes(60);
+        let one = 1_000_000_000;
+        for (others, own, rest) in [(one, one, 60), (3 * one, one, 180), (one, 2 * one, 30)] {
+            let until = rest_after(Time(0), hour, (u128::from(others), own));
+            assert_eq!(until, Time(0).plus(Span::minutes(60 + rest)), "{others} {own}");
+        }
+        assert_eq!(rest_after(Time(5), hour, (0, one)), Time(5).plus(hour));
+        assert_eq!(rest_after(Time(5), hour, (u128::MAX, 0)), Time(i64::MAX), "no overflow");
     }
 
     #[test]

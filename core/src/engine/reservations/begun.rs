@@ -22,7 +22,7 @@ use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::time::Time;
 use crate::victims::candidates;
-use crate::victims::lasting::{Start, UNKNOWN};
+use crate::victims::lasting::{Start, UNKNOWN, rest_after};
 
 impl Engine {
     /// Somebody is held for the reserved start of another.
@@ -53,14 +53,29 @@ impl Engine {
             return self.state.lasting.forget(workload);
         }
         let name = name.clone();
-        if !self.state.quota.shares_fairly() {
+        let quota = &self.state.quota;
+        let held = self.state.workloads[workload].assignment.as_ref();
+        let queue = held.and_then(|held| held.queue).filter(|_| quota.shares_fairly());
+        let Some(queue) = queue.filter(|queue| !quota.weightless(*queue)) else {
             self.state.lasting.forget(workload);
             return self.state.lasting.owes_no_more(&name);
-        }
+        };
         let runs = self.run_time(workload);
         let until = runs.map_or(now.plus(UNKNOWN), |runs| believed_until(now, runs));
-        let start = Start { at: now, promised, waited, until };
-        self.state.lasting.begin((workload, &name), start);
+        let rests = rest_after(now, runs.unwrap_or(UNKNOWN), self.weights_beside(queue));
+        let start = Start { at: now, promised, waited, until, rests };
+        let queue = self.state.quota.queue(queue).name.clone();
+        self.state.lasting.begin((workload, &name, &queue), start);
+    }
+
+    /// The weights of all other queues of a tree in which work waits, in sum, and its own.
+    fn weights_beside(&self, queue: QueueIdx) -> (u128, u64) {
+        let quota = &self.state.quota;
+        let weight =
+            |queue: QueueIdx| quota.queue(queue).facts.as_ref().map_or(0, |it| it.weight.0);
+        let near = |other: &QueueIdx| *other != queue && quota.root(*other) == quota.root(queue);
+        let others = self.waiting.queues().filter(near);
+        (others.map(|other| u128::from(weight(other))).sum(), weight(queue))
     }
 
     /// Work of a name is gone: nothing is owed to it, unless another run of it bears the name.

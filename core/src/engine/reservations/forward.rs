@@ -15,8 +15,8 @@
 //! came free, or something changed (`held`): it is compared whether it goes before some reserved
 //! start in a way in which it did not -> its group is filed among those to look at, and stands in
 //! no line -> a head that would begin gives way while there are such groups that go before it. It
-//! does so again only if others are first in their queues than when it did last ([`GaveWay`]): who
-//! cannot have a turn keeps nobody waiting.
+//! does so again only if others are first in their queues than when it did last ([`GaveWay`]), and
+//! not for ever: who cannot have a turn keeps nobody waiting.
 //!
 //! Whoever would be held all the same, for who stands before the head of its own queue, is not
 //! looked at for this. Where shares of others rise all are stirred already (`engine/crossings.rs`).
@@ -25,6 +25,8 @@
 //! few numbers for each group that is held, each flavor of its queue and each reserved start; and a
 //! look at those that came forward, none at those that only borrow less. Nothing where nobody is
 //! held.
+
+use std::collections::BTreeMap;
 
 use crate::cycle::Entry;
 use crate::engine::Engine;
@@ -43,21 +45,43 @@ pub struct Stood {
     ranks: Vec<Rank>,
 }
 
-/// In which round a head with a reserved start gave way last, and who was first then in the queues
-/// of those that it let pass.
+/// Rounds in which a head gives way, at most, until somebody else comes forward.
+const TIMES_MAX: u32 = 64;
+
+/// Heads with reserved starts that gave way.
 #[derive(Debug, Default)]
-pub(super) struct GaveWay(Option<(u64, Vec<WorkloadIdx>)>);
+pub(super) struct GaveWay(BTreeMap<WorkloadIdx, Given>);
+
+/// When a head gave way.
+#[derive(Debug)]
+struct Given {
+    /// The last round in which it did.
+    round: u64,
+    /// Who was first then in the queues of those that it let pass.
+    firsts: Vec<WorkloadIdx>,
+    /// In how many rounds it did.
+    times: u32,
+}
 
 impl GaveWay {
-    /// Whether a head gives way in a round in which these are first: not if they were when one did
-    /// in a round before, as that led to nothing.
-    fn again(&mut self, round: u64, firsts: Vec<WorkloadIdx>) -> bool {
-        let in_vain = |(before, then): &(u64, Vec<_>)| *before < round && *then == firsts;
-        if self.0.as_ref().is_some_and(in_vain) {
-            return false;
+    /// Whether a head gives way in a round in which these are first: not if they were when it did
+    /// in a round before, as that led to nothing. Each head is asked for itself: of several that
+    /// give way to each other none would ever begin.
+    fn again(&mut self, head: WorkloadIdx, round: u64, firsts: Vec<WorkloadIdx>) -> bool {
+        let first = Given { round, firsts: Vec::new(), times: 0 };
+        let last = self.0.entry(head).or_insert(first);
+        if last.times == 0 || last.round < round {
+            if last.times == TIMES_MAX || last.firsts == firsts {
+                return false;
+            }
+            *last = Given { round, firsts, times: last.times + 1 };
         }
-        self.0 = Some((round, firsts));
         true
+    }
+
+    /// A head waits no more.
+    pub(super) fn forget(&mut self, head: WorkloadIdx) {
+        self.0.remove(&head);
     }
 }
 
@@ -129,7 +153,8 @@ impl Engine {
         let firsts: Vec<WorkloadIdx> =
             those.filter_map(|(queue, _)| self.waiting.head(queue)).collect();
         self.state.hold_again(kept_back);
-        !firsts.is_empty() && self.reservations.gave_way.again(self.round_number, firsts)
+        let round = self.round_number;
+        !firsts.is_empty() && self.reservations.gave_way.again(entry.workload, round, firsts)
     }
 
     /// Where work would stand that asks this of each flavor of its queue: with what all sets ask of
@@ -194,11 +219,20 @@ mod tests {
 
     #[test]
     fn a_head_gives_way_until_that_leads_to_nothing() {
-        let (one, none) = (vec![WorkloadIdx::FIRST], Vec::new());
+        let (head, other) = (WorkloadIdx::FIRST, WorkloadIdx::stand_in(0));
+        let (one, two) = (vec![WorkloadIdx::FIRST], vec![other]);
         let mut gave_way = GaveWay::default();
-        assert!(gave_way.again(7, one.clone()) && gave_way.again(7, one.clone()), "two of a round");
-        assert!(!gave_way.again(8, one.clone()) && !gave_way.again(9, one.clone()));
-        assert!(gave_way.again(9, none), "somebody else is first");
-        assert!(gave_way.again(10, one), "and again");
+        assert!(gave_way.again(head, 7, one.clone()) && gave_way.again(head, 7, one.clone()));
+        // What another head does in between is its own matter.
+        assert!(gave_way.again(other, 7, two.clone()));
+        assert!(!gave_way.again(head, 8, one.clone()) && !gave_way.again(other, 8, two.clone()));
+        assert!(gave_way.again(head, 9, two.clone()), "somebody else is first");
+        assert!(gave_way.again(head, 10, one.clone()), "and again");
+        gave_way.forget(head);
+        let rounds = (11..).take_while(|round| {
+            let firsts = if round % 2 == 0 { &one } else { &two };
+            gave_way.again(head, *round, firsts.clone())
+        });
+        assert_eq!(rounds.count(), TIMES_MAX as usize, "not for ever");
     }
 }

@@ -198,6 +198,7 @@ impl Engine {
             self.reservations.give_up(workload);
         }
         self.reservations.broken.remove(&workload);
+        self.reservations.gave_way.forget(workload);
         self.reservations.promised.remove(&workload);
         self.reservations.without.remove(&workload);
     }

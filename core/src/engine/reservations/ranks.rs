@@ -19,7 +19,8 @@
 //! that only until the first time that was promised has passed. From then on its head goes before
 //! all that borrow: of several the one whose time passed first. What then begins at last is stopped
 //! by no share, or those who were held for it would do that at once; and where a share did stop it
-//! before that time it still counts (`victims/lasting.rs`). A restart forgets that time.
+//! before that time it still counts. Then it is the others' turn, and work of a queue without
+//! weight never goes before them for that (`victims/lasting.rs`). A restart forgets that time.
 //!
 //! A round compares shares as if each head ran, and at a tie of cohorts the heads that lead there;
 //! what stays within its own has to lead in its cohort, too. In a cohort that holds queues alone
@@ -182,18 +183,24 @@ impl Engine {
         Rank {
             unqueued: queue.is_none(),
             borrows: if by_share { 1 } else { borrowing },
-            overdue: self.overdue(workload).filter(|_| by_share).unwrap_or(Time(i64::MAX)),
+            overdue: queue
+                .filter(|_| by_share)
+                .and_then(|queue| self.overdue(queue, workload))
+                .unwrap_or(Time(i64::MAX)),
             around: around.unwrap_or_default(),
             priority: Reverse(self.state.workloads[workload].priority),
         }
     }
 
-    /// When work that waits was to start first, if that has passed.
-    fn overdue(&self, workload: WorkloadIdx) -> Option<Time> {
+    /// When work that waits was to start first, if that has passed, and it is not the turn of other
+    /// queues.
+    fn overdue(&self, queue: QueueIdx, workload: WorkloadIdx) -> Option<Time> {
+        let (quota, lasting, now) = (&self.state.quota, &self.state.lasting, self.state.now);
         let promised = self.reservations.promised.get(&workload).copied();
-        let owed = self.state.lasting.owed(&self.state.workloads[workload].full_name);
-        let first = promised.into_iter().chain(owed).min();
-        first.filter(|first| *first < self.state.now)
+        let owed = lasting.owed(&self.state.workloads[workload].full_name);
+        let first = promised.into_iter().chain(owed).min().filter(|first| *first < now)?;
+        let rests = quota.weightless(queue) || lasting.rests(&quota.queue(queue).name, now);
+        (!rests).then_some(first)
     }
 
     /// The same with ties ended.
