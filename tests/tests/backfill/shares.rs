@@ -1,7 +1,7 @@
 //! Reserved starts where shares decide: they are put off until their time has come, and those that
 //! others were held for, or that came late, are taken by no smaller share.
 
-use capstan_core::model::input::PreemptReclaim;
+use capstan_core::model::input::{PreemptReclaim, Weight};
 use capstan_core::policy::FairSharing;
 use capstan_tests::facts::cohort;
 
@@ -55,6 +55,42 @@ fn a_start_whose_time_has_come_is_taken_by_no_smaller_share() {
             }
         }
         assert_eq!(ran, [120, 140, 160], "{reclaim:?}");
+    }
+}
+
+/// Long work of one queue, of which there is always more, and a stream of another of the same
+/// weight: neither has much more than half of the time.
+#[test]
+fn work_that_was_late_leaves_others_their_turn() {
+    let (mut stage, mut names, mut ran) = (shared(PreemptReclaim::Any), Vec::new(), 0);
+    for minute in (0..2_880).step_by(20) {
+        at(&mut stage, minute);
+        submit(&mut stage, work_in(&format!("small-{minute}"), (1, 2), Some(60), Some("small")));
+        if minute % 240 == 0 {
+            names.push(format!("big-{minute}"));
+            let name = names.last().expect("one was put there");
+            submit(&mut stage, work_in(name, (1, 6), Some(240), Some("large")));
+        }
+        ran += u32::from(names.iter().any(|name| has(&stage, name) && runs(&stage, name)));
+    }
+    assert!((36..=78).contains(&ran), "{ran} of 144 looks");
+}
+
+/// Whoever borrows without weight gives way to everybody, however long it waits.
+#[test]
+fn work_of_a_queue_without_weight_is_never_late() {
+    let mut stage = shared(PreemptReclaim::Any);
+    let facts = queue("large", Some("all"), nominal(2));
+    let facts = ClusterQueueFacts { weight: Weight(0), ..facts };
+    add_queue(&mut stage, reclaiming(facts, PreemptReclaim::Any));
+    for minute in (0..480).step_by(20) {
+        at(&mut stage, minute);
+        submit(&mut stage, work_in(&format!("small-{minute}"), (1, 2), Some(60), Some("small")));
+        if minute == 60 {
+            submit(&mut stage, work_in("big", (1, 6), Some(60), Some("large")));
+        }
+        assert!(minute < 60 || !runs(&stage, "big"), "{minute}");
+        assert!(runs(&stage, &format!("small-{minute}")), "{minute}");
     }
 }
 
