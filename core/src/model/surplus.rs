@@ -13,7 +13,8 @@
 //!
 //! A name may be used again once a group is done: runs are told apart by the number, so many pods
 //! that ended well being one of them, and by the time. Who was made before a run was over was too
-//! many in that one, and does not begin another.
+//! many in that one, and does not begin another. Of a run whose other pods are deleted the last may
+//! still be shown, such as a launcher: it is none of a later one that is whole without it.
 //!
 //! In gangs that say no number runs are told apart by times alone. One that is made in place of
 //! another that failed, after all others of its gang ended well, looks as the first pod of another
@@ -200,7 +201,7 @@ impl ClusterState {
     fn run_of(&self, members: &[PodIdx], size: u32) -> Run<'_> {
         let (all, size) = (members, size as usize);
         let members = || all.iter().map(|pod| &self.pods[*pod]);
-        let mut done = self.ended_for_good(all);
+        let mut done = self.ended_in_run(all, size);
         if done.len() < size {
             return Run { since: None, done };
         }
@@ -216,6 +217,40 @@ impl ClusterState {
             false => (whole, since),
         };
         Run { since, done: done.split_off(before) }
+    }
+
+    /// Members that ended well, without those of a run of which not all are shown any more: others
+    /// made all who go on, later, and these are a whole group with those that they wait for.
+    fn ended_in_run(&self, members: &[PodIdx], size: usize) -> Vec<&Pod> {
+        let mut ended = self.ended_for_good(members);
+        if !ended.iter().copied().any(|pod| maker(pod).is_some()) {
+            return ended;
+        }
+        let real = || members.iter().map(|pod| &self.pods[*pod]).filter(|pod| !pod.kept());
+        let going = || real().filter(|pod| pod.counts());
+        let Some(first) = going().map(|pod| pod.created).min() else { return ended };
+        let makers: BTreeSet<&Text> = going().filter_map(maker).collect();
+        let earlier = |pod: &Pod| {
+            over(pod) <= first && maker(pod).is_some_and(|maker| !makers.contains(maker))
+        };
+        let mut to_come: BTreeMap<(&Text, &Text), u32> = BTreeMap::new();
+        for known in going().filter_map(|pod| pod.gang.to_come.as_deref()) {
+            let sets = known.sets.iter().map(|set| ((&known.maker, &set.name), set.count));
+            to_come.extend(sets);
+        }
+        let own = ended.iter().copied().filter(|pod| !earlier(pod));
+        let there: Vec<&Pod> = going().filter(|pod| !pod.terminating).chain(own).collect();
+        for part in there.iter().copied().filter_map(Pod::part) {
+            if let Some(left) = to_come.get_mut(&part) {
+                *left = left.saturating_sub(1);
+            }
+        }
+        let to_come = to_come.into_values().fold(0, u32::saturating_add) as usize;
+        // Who is made anew in the same run is fewer, for what ended of it was a part.
+        if there.len().saturating_add(to_come) >= size {
+            ended.retain(|pod| !earlier(pod));
+        }
+        ended
     }
 
     /// Members that wait though their group has all that it says it has, or who were too many in
@@ -436,6 +471,11 @@ impl ClusterState {
         let (total, done) = (self.group_size(workload).unwrap_or(0), self.done(workload));
         Reason::Surplus { group, total, done, leaving, pods }
     }
+}
+
+/// Who makes a pod and others of its gang at other times.
+fn maker(pod: &Pod) -> Option<&Text> {
+    pod.gang.to_come.as_deref().map(|known| &known.maker)
 }
 
 /// Whether a pod has a node, or is on its way to one.

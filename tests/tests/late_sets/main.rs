@@ -19,6 +19,7 @@ use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, vi
 
 mod gates;
 mod makers;
+mod runs;
 
 const NOW: Time = Time(1_000_000);
 
