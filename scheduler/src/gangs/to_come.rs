@@ -101,7 +101,7 @@ pub fn of<'a>(member: &Member<'a>, gang: &GangRef, labels: &[(Text, Text)]) -> O
     }
     let in_group = || {
         let later = lws::to_come(member, labels).or_else(|| volcano::to_come(member));
-        later.or_else(|| of_owner(member, labels))
+        later.or_else(|| of_owner(member, gang, labels))
     };
     let later = match &gang.key {
         GangKey::Pod(_) => None,
@@ -137,7 +137,8 @@ fn of_kueue<'a>(member: &Member<'a>, gang: &GangRef, mut later: Later<'a>) -> La
     let all = late::made(member).map(|made| made.exist.saturating_add(made.others));
     let has_all = gang.total.zip(all).is_some_and(|(total, all)| total >= all);
     let group = kueue_group::named_in(member.chain, member.namespace);
-    let joins = group.as_ref().map(|group| owner::in_gang(member, group));
+    let maker = later.of.map_or(*member, |gang| under(member, &gang));
+    let joins = group.as_ref().map(|group| owner::in_gang(&maker, group));
     later.sets.retain(|set| {
         let named = joins.as_ref().is_some_and(|joins| joins(set.role));
         named || has_all && !names_any(&set.role.template, member.namespace)
@@ -166,9 +167,22 @@ pub(super) fn stated(member: &Member<'_>) -> Option<u32> {
     count(member.chain, key, &mut Vec::new())
 }
 
+/// A member as if the owner of all had made it: what names a group below that (the cluster that a
+/// RayJob makes) does not for who submits it.
+fn under<'a>(member: &Member<'a>, gang: &Gang<'_>) -> Member<'a> {
+    let at = member.above.iter().position(|owner| *owner.uid() == gang.top.uid);
+    Member { above: &member.above[at.unwrap_or(0)..], ..*member }
+}
+
 /// The launcher of an MPIJob that waits for its workers, and what submits a RayJob. How far their
 /// owner is the engine knows: its pods are not told.
-fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a>> {
+fn of_owner<'a>(
+    member: &Member<'a>,
+    group: &GangRef,
+    labels: &[(Text, Text)],
+) -> Option<Later<'a>> {
+    // Which of those are in a group of Kueue's its number tells as well.
+    let of_kueue = matches!(group.key, GangKey::Group(GangSource::KueueGroup, _));
     let gang = Gang::above(member.above, member.directory)?;
     let roles = &gang.of.says.roles;
     let late = |role: &&Role| role.quorum == Quorum::Late && role.count() > 0;
@@ -180,12 +194,9 @@ fn of_owner<'a>(member: &Member<'a>, labels: &[(Text, Text)]) -> Option<Later<'a
     let own = gang.role_of(labels, of_job);
     let mut sets = Vec::new();
     if own.is_none_or(|role| !late(&role)) {
-        // What names a group below the owner of all (the cluster that a RayJob makes) does not
-        // for who submits it.
-        let at = member.above.iter().position(|owner| *owner.uid() == gang.top.uid);
-        let of_top = Member { above: &member.above[at.unwrap_or(0)..], ..*member };
+        let of_top = under(member, &gang);
         let joins = owner::in_gang(&of_top, &group);
-        let roles = roles.iter().filter(late).filter(|role| joins(role));
+        let roles = roles.iter().filter(late).filter(|role| of_kueue || joins(role));
         sets.extend(roles.map(|role| Set::of(role, role.count(), 0)));
     }
     Some(Later {

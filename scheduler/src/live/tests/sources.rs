@@ -376,7 +376,8 @@ fn a_late_member_of_a_group_of_kueues_is_one_of_its_number() {
         of_group(&mut live, "p")
     };
     assert_eq!(said(true, "worker"), (Some(2), Some(3), 1, Some(3), 0));
-    assert_eq!(said(false, "worker"), (Some(2), Some(3), 0, Some(3), 1));
+    // Where only pods name it its number tells that the launcher is one of them.
+    assert_eq!(said(false, "worker"), (Some(2), Some(3), 1, Some(3), 0));
     assert_eq!(said(true, "launcher"), (Some(2), Some(3), 0, Some(3), 1));
 }
 
