@@ -1,6 +1,6 @@
 //! What people look at: plain copies of the state, made on request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::{NodeIdx, clamped};
 
@@ -46,8 +46,18 @@ impl Engine {
             requests: state.room.shape(set.shape).facts.requests.clone(),
             flavors: flavors.get(&set.name).cloned().unwrap_or_default(),
         });
+        let (kept, real): (Vec<PodIdx>, Vec<PodIdx>) =
+            entry.members.iter().copied().partition(|pod| state.pods[*pod].kept());
+        // A pod that has a gate is there, and so is the place that is kept for it.
+        let there: BTreeSet<&Text> = match kept.is_empty() {
+            true => BTreeSet::new(),
+            false => real.iter().map(|pod| &state.pods[*pod].name).collect(),
+        };
         let placed = |pod: &PodIdx| {
             let pod = &state.pods[*pod];
+            if pod.kept() && there.contains(&pod.name) {
+                return None;
+            }
             let node = pod.place.map(|node| state.room.node(node).name.clone());
             (node.is_some() || !pod.kept()).then(|| PodPlace { pod: pod.name.clone(), node })
         };

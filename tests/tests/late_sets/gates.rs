@@ -86,3 +86,21 @@ fn a_gate_leaves_the_place_of_its_number_alone() {
     let open = seen(&mut engine, after(3), &pods[1..2]);
     assert_eq!(binds(&open), pairs(&[("g-1", "a")]));
 }
+
+/// The pod of a place that is kept is shown once, by itself.
+#[test]
+fn who_has_a_gate_is_shown_once() {
+    let mut engine = engine(3, 8);
+    let mut pods = grouped("m", 2);
+    let first = seen(&mut engine, NOW, &pods[..2]);
+    assert_eq!(binds(&first).len(), 2);
+    engine.step(after(1), pods[..2].iter().map(|pod| bound(pod, "n")).collect());
+    let mut places = view(&engine, "m").pods;
+    places.retain(|it| pods.iter().all(|pod| pod.name != it.pod));
+    let kept = places.pop().expect("a place is kept").pod;
+    (pods[2].name, pods[2].gated) = (kept.clone(), true);
+    engine.step(after(2), vec![Input::Pod(pods[2].clone())]);
+    let shown = view(&engine, "m").pods;
+    let of_name = shown.iter().filter(|it| it.pod == kept).count();
+    assert_eq!((of_name, shown.len()), (1, 3), "{shown:?}");
+}
