@@ -375,8 +375,8 @@ fn a_leader_keeps_places_for_workers_of_its_gang_alone() {
             let known = of_pod(&mut live, "p").to_come;
             let sets = known.as_ref().map_or(0, |known| known.sets.len());
             // A group of Kueue's says itself how many it is; here none does.
-            let kept = kept && !(own && !worker && way == "kueue");
-            assert_eq!(sets, usize::from(kept), "{said}");
+            let placed = kept && !(own && !worker && way == "kueue");
+            assert_eq!(sets, usize::from(placed), "{said}");
             let name = known.as_ref().and_then(|known| known.name.as_deref());
             assert_eq!(name, kept.then_some("l-0"), "{said}");
         }
