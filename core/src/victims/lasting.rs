@@ -32,8 +32,10 @@
 //! What is owed is known by name, because the next run of an owner is other work. Nothing is owed
 //! any more once that starts, or the API refused the stop, or no work of that name is left.
 //!
-//! Restart: forgotten, as the first promises are; a share may stop each of them once more. Cost: an
-//! entry for each that runs and was promised a start, until it has ended or should have.
+//! Restart: forgotten, as the first promises are, and whose turn it is; a share may stop each of
+//! them once more. Cost: an entry for each that runs and was promised a start, until it has ended
+//! or should have, and one for each queue while it is the turn of others, however early its start
+//! ended or was stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -112,7 +112,7 @@ pub(crate) struct Reservations {
     pub open: Vec<Option<QueueIdx>>,
     /// Who is held for them, and looked at in turn.
     pub turns: held::Turns,
-    /// When one of them let others have their turn first.
+    /// Heads that let others have their turn first, and when.
     gave_way: forward::GaveWay,
     /// What heads compete for.
     pools: pools::Pools,
